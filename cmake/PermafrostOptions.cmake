@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: The permafrost authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every option of the build, and the language level.
+option(PERMAFROST_BUILD_SOFTCUDA "Build the software CUDA driver" ON)
+option(PERMAFROST_BUILD_BENCH "Build the benchmark programs" ${PROJECT_IS_TOP_LEVEL})
+option(PERMAFROST_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(PERMAFROST_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+option(PERMAFROST_CHECKED "Check thread rules and invariants at run time" OFF)
+set(PERMAFROST_SANITIZE "" CACHE STRING
+  "Sanitizers to build with, as -fsanitize takes them (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+if(PERMAFROST_SANITIZE)
+  add_compile_options(-fsanitize=${PERMAFROST_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${PERMAFROST_SANITIZE})
+endif()

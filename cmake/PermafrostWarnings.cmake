@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: The permafrost authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Warnings of our own code: private to each target, so embedders never see them.
+add_library(permafrost_warnings INTERFACE)
+target_compile_options(permafrost_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wsign-conversion
+    -Wshadow -Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wthread-safety>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PERMAFROST_WERROR}>>:-Werror>)
+
+# permafrost_component(NAME driver SOURCES ... [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+#
+# A static or shared library `permafrost_NAME` with the alias permafrost::NAME.
+# It sees its own include and src folders and those of the libraries it names,
+# so an include against the arrows of the design does not compile.
+function(permafrost_component)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;PUBLIC_LIBS;PRIVATE_LIBS")
+  add_library(permafrost_${arg_NAME} ${arg_SOURCES})
+  add_library(permafrost::${arg_NAME} ALIAS permafrost_${arg_NAME})
+  target_include_directories(permafrost_${arg_NAME}
+    PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
+           $<INSTALL_INTERFACE:include>
+    PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/src)
+  target_compile_features(permafrost_${arg_NAME} PUBLIC cxx_std_20)
+  target_compile_definitions(permafrost_${arg_NAME} PRIVATE
+    $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
+  target_link_libraries(permafrost_${arg_NAME}
+    PUBLIC ${arg_PUBLIC_LIBS}
+    PRIVATE ${arg_PRIVATE_LIBS} $<BUILD_INTERFACE:permafrost_warnings>)
+endfunction()
