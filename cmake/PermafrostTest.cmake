@@ -15,6 +15,7 @@ function(permafrost_test)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gmock_main
     permafrost_warnings)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE ${arg_DEFINES}
     $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
   if(PERMAFROST_BUILD_SOFTCUDA AND TARGET permafrost_softcuda)
