@@ -69,7 +69,7 @@ __device__ __forceinline__ void Quantize(const Element* input, uint8_t* output,
                                          int groups) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int warp =
-      static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) >> 5U);
+      static_cast<int>(blockIdx.x * (blockDim.x / 32U) + threadIdx.x / 32U);
   const int row_warps =
       (columns + kQuantizeWarpColumns - 1) / kQuantizeWarpColumns;
   const int row = warp / row_warps;

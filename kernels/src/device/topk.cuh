@@ -51,7 +51,7 @@ __device__ __forceinline__ void TopK(const float* logits, int32_t* topk_ids,
                                      int topk, int normalize) {
   const int lane = static_cast<int>(threadIdx.x) & 31;
   const int row =
-      static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) >> 5U);
+      static_cast<int>(blockIdx.x * (blockDim.x / 32U) + threadIdx.x / 32U);
   if (row >= rows) return;
   const float* row_logits = logits + static_cast<int64_t>(row) * experts;
 

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "permafrost/kernels/planted_faults.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+extern "C" {
+extern const unsigned char permafrost_planted_image[];
+extern const unsigned char permafrost_planted_image_end[];
+}
+
+namespace permafrost::kernels::planted {
+
+absl::Span<const unsigned char> PlantedImage() {
+  return {permafrost_planted_image,
+          static_cast<size_t>(permafrost_planted_image_end -
+                              permafrost_planted_image)};
+}
+
+absl::StatusOr<MoeKernels> LoadWithFault(ContextRef context,
+                                         PlantedKernelFault fault) {
+  // Each fault lives in kernels of its own, so one image serves all.
+  static constexpr absl::string_view kBuilder[] = {"moe_build_worklist"};
+  static constexpr absl::string_view kConsumers[] = {"moe_gemm_gate_up",
+                                                     "moe_gemm_down"};
+  static constexpr absl::string_view kSwiGlu[] = {"moe_swiglu"};
+  absl::Span<const absl::string_view> replaced;
+  switch (fault) {
+    case PlantedKernelFault::kBuilderSkipsEmptyTotal:
+      replaced = kBuilder;
+      break;
+    case PlantedKernelFault::kConsumerReadsPastTotal:
+      replaced = kConsumers;
+      break;
+    case PlantedKernelFault::kSwiGluWritesPastBuffer:
+      replaced = kSwiGlu;
+      break;
+  }
+  return MoeKernels::LoadReplacing(std::move(context), PlantedImage().data(),
+                                   replaced);
+}
+
+}  // namespace permafrost::kernels::planted
