@@ -3,6 +3,8 @@
 
 #include "permafrost/driver/status.h"
 
+#include <vector>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -44,7 +46,6 @@ absl::StatusCode CodeOf(CUresult result) {
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
       return absl::StatusCode::kUnavailable;
     case CUDA_ERROR_NOT_PERMITTED:
-      return absl::StatusCode::kPermissionDenied;
     case CUDA_ERROR_INVALID_CONTEXT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_ILLEGAL_STATE:
