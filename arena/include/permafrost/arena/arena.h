@@ -63,7 +63,9 @@ struct BufferRef {
 /// driver never uses one twice in a process.
 struct BufferEvidence {
   std::string name;
-  DevicePtr base;       ///< from the arena's table
+  /// Where the driver has it: the start of the mapping that holds it, plus the
+  /// buffer's place in its segment. Null when nothing is mapped.
+  DevicePtr base;
   int64_t bytes = 0;    ///< from the arena's table
   bool mapped = false;  ///< memory lies behind the address
   /// Where the mapping (or the cuMemAlloc allocation) begins that holds `base`.
@@ -91,6 +93,10 @@ struct ArenaEvidence {
 /// Capture: no driver call. Threads: const methods are safe from any thread.
 class ArenaView {
  public:
+  // Declared, so that a move is a copy and leaves no empty view behind.
+  ArenaView(const ArenaView&) = default;
+  ArenaView& operator=(const ArenaView&) = default;
+
   /// The buffer's place.
   /// Errors: kNotFound for a name the plan does not have; kFailedPrecondition
   ///   for a buffer that this model has not, with the reason, and for an arena
@@ -158,6 +164,10 @@ class Lease {
 /// Threads: safe from any thread, `Release()` too.
 class FrozenArena {
  public:
+  // Declared, so that a move is a copy and leaves no empty handle behind.
+  FrozenArena(const FrozenArena&) = default;
+  FrozenArena& operator=(const FrozenArena&) = default;
+
   ArenaView view() const;
 
   /// The value that "addresses stable" compares: over every present buffer's
@@ -178,7 +188,7 @@ class FrozenArena {
 
   /// Reads again and compares with what was read at the freeze: same address,
   /// mapped, same mapping, same physical block, for every buffer.
-  /// Errors: kDataLoss naming the first buffer that differs, what differs, and
+  /// Errors: kInternal naming the first buffer that differs, what differs, and
   ///   how many do; those of ReadBack.
   absl::Status VerifyStable() const;
 
@@ -247,7 +257,7 @@ class Arena {
   ///
   /// The arena is empty afterwards. When an error is returned it is unchanged,
   /// and the freeze can be tried again.
-  /// Errors: kFailedPrecondition after release or a freeze; kDataLoss when a
+  /// Errors: kFailedPrecondition after release or a freeze; kInternal when a
   ///   buffer has no memory behind it; those of the driver.
   absl::StatusOr<FrozenArena> Freeze() &&;
 

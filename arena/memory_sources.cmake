@@ -1,0 +1,9 @@
+# SPDX-FileCopyrightText: The permafrost authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# The half of arena/ that holds memory; CMakeLists.txt here includes this list.
+set(PERMAFROST_ARENA_MEMORY_SOURCES
+  src/arena.cc
+  src/arena_state.cc
+  src/evidence.cc
+  src/segment_memory.cc)
