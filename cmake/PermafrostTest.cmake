@@ -25,6 +25,13 @@ function(permafrost_test)
     set(arg_TIMEOUT 120)
   endif()
   gtest_discover_tests(${target} TEST_PREFIX "${arg_NAME}."
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
+  # A list does not survive PROPERTIES above, so ctest sets the labels itself, on the
+  # list of tests that the discovery leaves behind.
+  set(labels_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
+  file(WRITE "${labels_script}"
+    "if(${target}_TESTS)\n"
+    "  set_tests_properties(\${${target}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
+    "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_script}")
 endfunction()
