@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PERMAFROST_ARENA_BUFFER_TABLE_H_
+#define PERMAFROST_ARENA_BUFFER_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "permafrost/arena/model_config.h"
+#include "permafrost/arena/serving_limits.h"
+
+namespace permafrost {
+
+/// How long the content of a buffer matters, which decides who may overwrite
+/// it, what sleep keeps and what warm-up restores.
+enum class Lifetime {
+  kConstant,        ///< written once before the freeze, read ever after
+  kHostWritten,     ///< written by the host before each step
+  kPerStep,         ///< from one layer to the next within a step
+  kPerLayer,        ///< within a layer; the next layer overwrites it
+  kPersistentSlab,  ///< carved piece by piece, kept
+  kInitOnce,        ///< initialised once; kernels leave it as they found it
+  kState,           ///< carried from step to step
+};
+
+/// Who reads and writes a buffer.
+enum class Toucher {
+  kDevice,
+  kHostWritesDeviceReads,
+  kDeviceWritesHostReads,
+};
+
+/// What a buffer holds; `kMixed` is a slab of regions of several types.
+enum class ElementType { kF32, kBf16, kE4m3, kI32, kU64, kMixed };
+
+/// The enumerator's name in words, as the tables print it ("per layer").
+absl::string_view LifetimeName(Lifetime lifetime);
+absl::string_view ToucherName(Toucher toucher);
+absl::string_view ElementTypeName(ElementType element);
+
+/// One buffer of the forward pass: all that is known of it before a model is.
+///
+/// A new buffer is a new row. Rows are plain data, so an engine can append its
+/// own to a copy of `BufferTable()` and size them all together.
+struct BufferRow {
+  const char* name;     ///< unique within a table
+  const char* meaning;  ///< one line, printed beside the figures
+  ElementType element;
+  /// The rows of the buffer are rounded up to a multiple of this, because a
+  /// kernel that writes it works in blocks of so many rows. 1: no rounding.
+  int64_t row_padding;
+  /// Why this model has no such buffer; nullopt when it has one. A null
+  /// function means that every model has it.
+  std::optional<std::string> (*gate)(const ModelConfig&);
+  /// Size in bytes, row padding included. Called only where the gate is open.
+  absl::StatusOr<int64_t> (*bytes)(const ModelConfig&, const ServingLimits&);
+  Lifetime lifetime;
+  Toucher toucher;
+  /// Buffers of one tag lie in one segment of the arena.
+  const char* tag;
+  /// What a dense model keeps in this buffer, where that differs.
+  std::optional<ElementType> dense_element = std::nullopt;
+};
+
+/// The buffers of the decode layer, in the order in which they are placed.
+absl::Span<const BufferRow> BufferTable();
+
+/// One row of the table, worked out for a model and its limits.
+struct BufferSize {
+  std::string name = {};
+  /// 0 exactly where the gate is closed; never a placeholder.
+  int64_t bytes = 0;
+  /// Why the buffer is absent; empty where it is present.
+  std::string gate_reason = {};
+  ElementType element = ElementType::kMixed;
+  Lifetime lifetime = Lifetime::kPerLayer;
+  Toucher toucher = Toucher::kDevice;
+  std::string tag = {};
+  std::string meaning = {};
+};
+
+/// Works out every row of the table.
+///
+/// A pure function of its arguments: the same sizes on every machine.
+/// Errors: kInvalidArgument for a limit below 1, a negative figure in the
+///   config, a size beyond 2^63-1 or a row of 0 bytes whose gate is open; each
+///   names the buffer.
+/// Threads: any. Capture: no driver call.
+absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
+    const ModelConfig& config, const ServingLimits& limits,
+    absl::Span<const BufferRow> table = BufferTable());
+
+}  // namespace permafrost
+
+#endif  // PERMAFROST_ARENA_BUFFER_TABLE_H_

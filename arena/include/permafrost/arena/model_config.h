@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#ifndef PERMAFROST_ARENA_MODEL_CONFIG_H_
+#define PERMAFROST_ARENA_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace permafrost {
+
+/// The figures of a model that decide how large its buffers are.
+///
+/// One name for each figure, whatever a config.json calls it. A figure that the
+/// model does not have (experts of a dense model, latent ranks of a model
+/// without latent attention) is 0; a figure that it has is never 0.
+/// Units: counts and widths in elements, never bytes.
+/// Threads: a value; const access from any thread.
+struct ModelConfig {
+  /// The family, as config.json spells it: `qwen3_moe`, `llama`, ...
+  std::string model_type;
+  int64_t hidden_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_attention_heads = 0;
+  /// Equal to `num_attention_heads` where the config has no such key.
+  int64_t num_kv_heads = 0;
+  /// Width of one query head. Latent attention: `qk_nope_head_dim +
+  /// qk_rope_head_dim`.
+  int64_t head_dim = 0;
+  int64_t vocab_size = 0;
+  /// Width of the dense feed-forward layers. In families whose config has no
+  /// expert width of its own (mixtral) it equals `moe_intermediate_size`.
+  int64_t intermediate_size = 0;
+
+  /// Routed experts of one MoE layer; 0 says that the model is dense.
+  int64_t num_experts = 0;
+  /// Experts that one token is routed to (top-k), at most `num_experts`.
+  int64_t experts_per_token = 0;
+  /// Width of one routed expert.
+  int64_t moe_intermediate_size = 0;
+  /// Width of all shared experts together; 0 where there is none.
+  int64_t shared_expert_intermediate_size = 0;
+
+  /// Latent attention (MLA). `kv_lora_rank` is 0 where it is not used, and
+  /// `q_lora_rank` is 0 as well where queries are not compressed.
+  int64_t kv_lora_rank = 0;
+  int64_t q_lora_rank = 0;
+  int64_t qk_nope_head_dim = 0;
+  int64_t qk_rope_head_dim = 0;
+  int64_t v_head_dim = 0;
+
+  /// Whether the weights of the chosen experts are scaled to sum to 1.
+  bool normalize_topk = false;
+
+  /// Where the figures came from: a preset's name or a path.
+  std::string source;
+
+  bool is_moe() const { return num_experts > 0; }
+};
+
+/// Reads the text of a config.json.
+///
+/// Families: `qwen3_moe`, `deepseek_v3`, `mixtral`, `llama`. Where the figures
+/// are nested in `text_config`, they are read from there and from nowhere else.
+/// `head_dim` is taken as it stands when the key is present and derived only
+/// when it is not, and then only where the division is exact.
+/// @param source  named in every error: a path or a preset's name.
+/// Errors: kInvalidArgument for text that is no JSON (with line and column), an
+///   unknown family, a key that is absent, null, not an integer, negative, zero
+///   where the model needs the figure, or above 2^31, two spellings that
+///   disagree, and figures that contradict each other. Each names the key, what
+///   was found and what is accepted.
+/// Threads: any. Capture: no driver call. Cost: one pass over the text.
+absl::StatusOr<ModelConfig> ParseModelConfig(absl::string_view json,
+                                             absl::string_view source);
+
+/// Reads a built-in preset by its name, or a config.json by its path.
+///
+/// A text without '/' and without a ".json" ending that is a preset's name
+/// means the preset; everything else is a path.
+/// Errors: kInvalidArgument when there is no such preset or file (the message
+///   lists the presets), when the path is a folder, cannot be read or holds
+///   more than 4 MiB, and everything that `ParseModelConfig` refuses.
+/// Threads: any. Capture: no driver call.
+absl::StatusOr<ModelConfig> LoadModelConfig(absl::string_view preset_or_path);
+
+/// The names of the built-in presets, sorted. They are part of the library: no
+/// file is read.
+std::vector<std::string> ModelPresets();
+
+}  // namespace permafrost
+
+#endif  // PERMAFROST_ARENA_MODEL_CONFIG_H_

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model_config_reader.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "permafrost/driver/status.h"
+
+namespace permafrost {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMost = int64_t{1} << 31;
+/// Deeper than any config, and shallow enough for any recursion over it.
+constexpr int kMaxDepth = 64;
+constexpr size_t kMaxQuoted = 160;
+constexpr char kTextConfig[] = "text_config";
+
+std::string Describe(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  const std::string text =
+      QuoteForeign(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+  if (value.is_boolean()) return absl::StrCat(text, " (a boolean)");
+  if (value.is_string()) return absl::StrCat(text, " (a string)");
+  if (value.is_number_float()) return absl::StrCat(text, " (not an integer)");
+  return text;
+}
+
+std::string Accepted(const ConfigFigure& figure) {
+  return absl::StrCat("an integer from ", figure.least, " to ", kMost,
+                      " under ", absl::StrJoin(figure.keys, " or "));
+}
+
+std::optional<int64_t> IntegerIn(const Json& value, int64_t least) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(kMost)) {
+    return std::nullopt;
+  }
+  const int64_t number = value.get<int64_t>();
+  if (number < least || number > kMost) return std::nullopt;
+  return number;
+}
+
+/// Watches a parse for what the parsed value no longer shows.
+class ParseWatch {
+ public:
+  /// The parser's callback: false throws the value away.
+  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
+    if (depth > kMaxDepth) {
+      too_deep_ = true;
+      return false;
+    }
+    if (event == Json::parse_event_t::object_start) {
+      keys_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      keys_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const std::string& key = parsed.get_ref<const std::string&>();
+      if (!keys_.back().insert(key).second && repeated_.empty()) {
+        repeated_ = key;
+      }
+    }
+    return true;
+  }
+
+  bool too_deep() const { return too_deep_; }
+  const std::string& repeated() const { return repeated_; }
+
+ private:
+  std::vector<std::set<std::string>> keys_;
+  std::string repeated_;
+  bool too_deep_ = false;
+};
+
+}  // namespace
+
+std::string QuoteForeign(absl::string_view text) {
+  std::string quoted;
+  for (char c : text.substr(0, kMaxQuoted)) {
+    quoted += c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  if (text.size() > kMaxQuoted) quoted += "...";
+  return quoted;
+}
+
+absl::StatusOr<ConfigReader> ConfigReader::Parse(absl::string_view text,
+                                                 absl::string_view source) {
+  ConfigReader reader(source);
+  ParseWatch watch;
+  try {
+    reader.root_ = Json::parse(
+        text.begin(), text.end(),
+        [&watch](int depth, Json::parse_event_t event, Json& parsed) {
+          return watch(depth, event, parsed);
+        });
+  } catch (const Json::exception& error) {
+    // The text begins with a tag of the library's own, in brackets.
+    absl::string_view what = error.what();
+    const size_t tag_end = what.find("] ");
+    if (tag_end != absl::string_view::npos) what.remove_prefix(tag_end + 2);
+    return reader.Refuse(absl::StrCat("not valid JSON: ", QuoteForeign(what)));
+  }
+  if (watch.too_deep()) {
+    return reader.Refuse(absl::StrCat("nesting: got more than ", kMaxDepth,
+                                      " levels, limit ", kMaxDepth));
+  }
+  if (!watch.repeated().empty()) {
+    return reader.Refuse(absl::StrCat("key '", QuoteForeign(watch.repeated()),
+                                      "' is there twice in one object; "
+                                      "accepted: each key once"));
+  }
+  if (!reader.root_.is_object()) {
+    return reader.Refuse(
+        absl::StrCat("the whole: got ", Describe(reader.root_),
+                     "; accepted: an object, as config.json files are"));
+  }
+  if (const Json* text_config = Present(reader.root_, kTextConfig)) {
+    if (!text_config->is_object()) {
+      return reader.Refuse(absl::StrCat("'", kTextConfig, "': got ",
+                                        Describe(*text_config),
+                                        "; accepted: an object, or no key"));
+    }
+    reader.nested_ = true;
+  }
+  return reader;
+}
+
+absl::StatusOr<std::optional<int64_t>> ConfigReader::Optional(
+    const ConfigFigure& figure) const {
+  std::optional<int64_t> found;
+  const char* found_key = nullptr;
+  for (const char* key : figure.keys) {
+    const Json* value = Present(Text(), key);
+    if (value == nullptr) continue;
+    const std::optional<int64_t> number = IntegerIn(*value, figure.least);
+    if (!number) {
+      return Refuse(absl::StrCat("'", Path(key), "': got ", Describe(*value),
+                                 "; accepted: ", Accepted(figure)));
+    }
+    if (found && *found != *number) {
+      return Refuse(
+          absl::StrCat("'", Path(found_key), "' and '", Path(key),
+                       "' disagree: got ", *found, " and ", *number,
+                       "; accepted: one of them, or both with the same value"));
+    }
+    if (!found) {
+      found = number;
+      found_key = key;
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<int64_t> ConfigReader::Required(
+    const ConfigFigure& figure) const {
+  PERMAFROST_ASSIGN_OR_RETURN(const std::optional<int64_t> found,
+                              Optional(figure));
+  if (found) return *found;
+  bool is_null = false;
+  for (const char* key : figure.keys) {
+    is_null = is_null || Text().contains(key);
+  }
+  return Refuse(absl::StrCat("'", Path(figure.keys[0]), "': got ",
+                             is_null ? "null" : "no such key",
+                             "; accepted: ", Accepted(figure)));
+}
+
+absl::StatusOr<bool> ConfigReader::Bool(const char* key, bool absent) const {
+  const Json* value = Present(Text(), key);
+  if (value == nullptr) return absent;
+  if (!value->is_boolean()) {
+    return Refuse(absl::StrCat("'", Path(key), "': got ", Describe(*value),
+                               "; accepted: true or false, or no key"));
+  }
+  return value->get<bool>();
+}
+
+absl::StatusOr<std::string> ConfigReader::ModelType() const {
+  constexpr char kKey[] = "model_type";
+  const Json* value = Present(Text(), kKey);
+  std::string path = Path(kKey);
+  if (value == nullptr) {
+    value = Present(root_, kKey);
+    path = kKey;
+  }
+  if (value == nullptr) return std::string();
+  if (!value->is_string()) {
+    return Refuse(absl::StrCat("'", path, "': got ", Describe(*value),
+                               "; accepted: a string"));
+  }
+  return value->get<std::string>();
+}
+
+absl::Status ConfigReader::Refuse(absl::string_view what) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("model config '", source_, "': ", what));
+}
+
+std::string ConfigReader::KeyOf(const ConfigFigure& figure) const {
+  for (const char* key : figure.keys) {
+    if (Present(Text(), key) != nullptr) return Path(key);
+  }
+  return Path(figure.keys[0]);
+}
+
+std::string ConfigReader::Path(absl::string_view key) const {
+  return nested_ ? absl::StrCat(kTextConfig, ".", key) : std::string(key);
+}
+
+const Json& ConfigReader::Text() const {
+  return nested_ ? root_.find(kTextConfig).value() : root_;
+}
+
+const Json* ConfigReader::Present(const Json& object, absl::string_view key) {
+  const auto found = object.find(std::string(key));
+  if (found == object.end() || found->is_null()) return nullptr;
+  return &*found;
+}
+
+}  // namespace permafrost
