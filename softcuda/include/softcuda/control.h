@@ -1,0 +1,90 @@
+/* SPDX-FileCopyrightText: The permafrost authors */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SOFTCUDA_CONTROL_H_
+#define SOFTCUDA_CONTROL_H_
+
+/* What softcuda offers beyond the CUDA Driver API. Plain C: callers look the
+ * functions up by name in the loaded library and find none in a real driver.
+ * All may be called from any thread, before cuInit too, and in any capture. */
+
+#include <cuda.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOFTCUDA_CONTROL_VERSION 1
+
+#if defined(__GNUC__)
+#define SOFTCUDA_CONTROL_EXPORT __attribute__((visibility("default")))
+#else
+#define SOFTCUDA_CONTROL_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Returns SOFTCUDA_CONTROL_VERSION of the library. A caller refuses a number
+ * it does not know; functions are only added within one number. */
+SOFTCUDA_CONTROL_EXPORT int softcuda_control_version(void);
+
+/** Returns how many findings the checkers had since the start of the process,
+ * also those whose text was dropped or already taken. */
+SOFTCUDA_CONTROL_EXPORT int64_t softcuda_report_count(void);
+
+/** Hands over the kept report texts, one a line, newlines between them.
+ *
+ * Returns the bytes of all lines, 0 when there are none. They are written to
+ * `buffer`, and forgotten, only when `capacity` is at least that; a NUL follows
+ * where there is room. So a call with (NULL, 0) asks for the size, and a caller
+ * repeats when more reports came between asking and taking. */
+SOFTCUDA_CONTROL_EXPORT size_t softcuda_take_reports(char* buffer,
+                                                     size_t capacity);
+
+/** From now on, device memory starts undefined and kernels report reads of
+ * undefined bytes (enabled != 0), or not (0). Memory allocated before keeps
+ * the state it has. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_enable_initcheck(int enabled);
+
+/** Makes device bytes undefined, as if nobody had ever written them: kernels
+ * that read them are reported while initcheck is enabled.
+ *
+ * Bytes aliased through another mapping become undefined there too. Waits for
+ * no work: the caller orders it against launches.
+ * Returns a CUresult: CUDA_ERROR_INVALID_VALUE when any of the bytes is not
+ * mapped device memory; then nothing is marked. */
+SOFTCUDA_CONTROL_EXPORT int softcuda_mark_undefined(CUdeviceptr address,
+                                                    size_t bytes);
+
+/** Returns the bytes of device memory that exist: allocations, VMM handles
+ * that are referenced or mapped, and globals of loaded modules. */
+SOFTCUDA_CONTROL_EXPORT int64_t softcuda_live_bytes(void);
+
+/** Returns how many driver objects exist: allocations (pinned and registered
+ * host memory too), VMM handles, reservations, mappings, streams, events,
+ * graphs, executable graphs, modules. A program that destroys all it made
+ * comes back to the number it started from. */
+SOFTCUDA_CONTROL_EXPORT int64_t softcuda_live_handles(void);
+
+/** Chooses the schedule of later launches: the same seed gives the same order
+ * of blocks and warps. 0 is the natural order. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_set_schedule_seed(uint64_t seed);
+
+/** Whether later launches run their kernels (1, at the start) or only do the
+ * driver's part, leaving memory as it is (0): for measuring the latter. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_set_execution(int enabled);
+
+/** Returns how many kernel launches have run, eager and in graphs. */
+SOFTCUDA_CONTROL_EXPORT int64_t softcuda_kernels_executed(void);
+
+/** Stops (1) or starts (0) the line a report writes to stderr. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_set_quiet(int quiet);
+
+/** Sets the memory of the device, in bytes. What is allocated stays, even when
+ * it is more; further allocations then fail until enough is freed. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_set_device_memory(size_t bytes);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* SOFTCUDA_CONTROL_H_ */

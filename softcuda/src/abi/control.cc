@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#include "softcuda/control.h"
+
+#include "check/report.h"
+#include "memory/address_space.h"
+#include "runtime/context.h"
+#include "runtime/executor.h"
+
+using softcuda::check::Reporter;
+using softcuda::memory::AddressSpace;
+
+extern "C" {
+
+int softcuda_control_version(void) { return SOFTCUDA_CONTROL_VERSION; }
+
+int64_t softcuda_report_count(void) { return Reporter::Get().count(); }
+
+size_t softcuda_take_reports(char* buffer, size_t capacity) {
+  return Reporter::Get().TakeInto(buffer, capacity);
+}
+
+void softcuda_enable_initcheck(int enabled) {
+  Reporter::Get().set_initcheck(enabled != 0);
+}
+
+int softcuda_mark_undefined(CUdeviceptr address, size_t bytes) {
+  return AddressSpace::Get().MarkUndefined(address, bytes);
+}
+
+int64_t softcuda_live_bytes(void) {
+  return static_cast<int64_t>(AddressSpace::Get().live_bytes());
+}
+
+int64_t softcuda_live_handles(void) {
+  return AddressSpace::Get().live_objects() + softcuda::runtime::LiveObjects();
+}
+
+void softcuda_set_schedule_seed(uint64_t seed) {
+  softcuda::runtime::SetScheduleSeed(seed);
+}
+
+void softcuda_set_execution(int enabled) {
+  softcuda::runtime::SetExecution(enabled != 0);
+}
+
+int64_t softcuda_kernels_executed(void) {
+  return softcuda::runtime::KernelsExecuted();
+}
+
+void softcuda_set_quiet(int quiet) { Reporter::Get().set_quiet(quiet != 0); }
+
+void softcuda_set_device_memory(size_t bytes) {
+  AddressSpace::Get().set_device_bytes(bytes);
+}
+
+}  // extern "C"
