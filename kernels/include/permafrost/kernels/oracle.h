@@ -98,8 +98,8 @@ struct MoeLayerHostWeights {
 struct MoeLayerResult {
   /// layer_out [rows][hidden], rounded to bf16.
   std::vector<float> out;
-  /// For each element, the largest |got - out| that rounding can explain. Most
-  /// are 0.
+  /// For each element, the largest |got - out| that rounding can explain: 0, or
+  /// a few bf16 neighbours.
   std::vector<float> tolerance;
   /// The largest of `tolerance`.
   float max_tolerance = 0;
