@@ -1,0 +1,172 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#include "abi/node_params.h"
+
+#include <utility>
+
+#include "runtime/context.h"
+#include "runtime/copy.h"
+#include "runtime/launch.h"
+
+namespace softcuda::abi {
+
+using runtime::Call;
+using runtime::CopyOp;
+using runtime::HostOp;
+using runtime::KernelOp;
+using runtime::MemsetOp;
+using runtime::Node;
+using runtime::Operation;
+
+namespace {
+
+template <typename Params>
+KernelNodeParams Shape(const Params& params) {
+  KernelNodeParams out;
+  out.grid[0] = params.gridDimX;
+  out.grid[1] = params.gridDimY;
+  out.grid[2] = params.gridDimZ;
+  out.block[0] = params.blockDimX;
+  out.block[1] = params.blockDimY;
+  out.block[2] = params.blockDimZ;
+  out.shared_bytes = params.sharedMemBytes;
+  out.params = params.kernelParams;
+  out.extra = params.extra;
+  out.function = params.func;
+  return out;
+}
+
+}  // namespace
+
+KernelNodeParams FromV1(const CUDA_KERNEL_NODE_PARAMS_v1& params) {
+  return Shape(params);
+}
+
+KernelNodeParams FromV2(const CUDA_KERNEL_NODE_PARAMS_v2& params) {
+  KernelNodeParams out = Shape(params);
+  out.kernel = params.kern;
+  out.context = params.ctx;
+  return out;
+}
+
+KernelNodeParams FromV3(const CUDA_KERNEL_NODE_PARAMS_v3& params) {
+  KernelNodeParams out = Shape(params);
+  out.kernel = params.kern;
+  out.context = params.ctx;
+  return out;
+}
+
+CUresult MakeKernelNode(Call& call, const KernelNodeParams& params,
+                        Operation* operation) {
+  const bool named_by_kernel =
+      params.function == nullptr ||
+      runtime::HasKind(runtime::HandleBits(params.function),
+                       runtime::HandleKind::kKernel);
+  if (params.function == nullptr && !call.CheckContext(params.context)) {
+    return call.result();
+  }
+  if (params.function == nullptr && params.kernel == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto function = params.function != nullptr ? call.Find(params.function)
+                                             : call.Find(params.kernel);
+  if (function == nullptr) return call.result();
+  const runtime::LaunchShape shape = {
+      {params.grid[0], params.grid[1], params.grid[2]},
+      {params.block[0], params.block[1], params.block[2]},
+      params.shared_bytes};
+  KernelOp kernel;
+  const CUresult result =
+      MakeKernelOp(std::move(function), named_by_kernel, shape, params.params,
+                   params.extra, &kernel);
+  if (result == CUDA_SUCCESS) *operation = std::move(kernel);
+  return result;
+}
+
+CUresult MakeMemcpyNode(Call& call, const CUDA_MEMCPY3D& params,
+                        CUcontext context, Operation* operation) {
+  if (!call.CheckContext(context)) return call.result();
+  CopyOp copy;
+  const CUresult result = MakeCopy(params, &copy);
+  if (result == CUDA_SUCCESS) *operation = std::move(copy);
+  return result;
+}
+
+CUresult MakeMemsetNode(Call& call, const CUDA_MEMSET_NODE_PARAMS_v1& params,
+                        CUcontext context, Operation* operation) {
+  if (!call.CheckContext(context)) return call.result();
+  MemsetOp memset;
+  const CUresult result =
+      MakeMemset({params.dst, params.pitch, params.value, params.elementSize,
+                  params.width, params.height},
+                 &memset);
+  if (result == CUDA_SUCCESS) *operation = memset;
+  return result;
+}
+
+CUresult MakeHostNode(CUhostFn function, void* user_data,
+                      Operation* operation) {
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  HostOp host;
+  host.function = function;
+  host.user_data = user_data;
+  *operation = host;
+  return CUDA_SUCCESS;
+}
+
+KernelNodeParams DescribeKernelNode(Node& node) {
+  const auto& kernel = std::get<KernelOp>(*node.operation);
+  KernelNodeParams out;
+  if (kernel.named_by_kernel) {
+    out.kernel = kernel.function->kernel_handle;
+    out.context = runtime::PrimaryContextHandle();
+  } else {
+    out.function = kernel.function->handle;
+  }
+  out.grid[0] = kernel.grid.x;
+  out.grid[1] = kernel.grid.y;
+  out.grid[2] = kernel.grid.z;
+  out.block[0] = kernel.block.x;
+  out.block[1] = kernel.block.y;
+  out.block[2] = kernel.block.z;
+  out.shared_bytes = kernel.dynamic_shared_bytes;
+  node.query_params = kernel.params;
+  node.query_bytes = kernel.params.size();
+  node.query_pointers.clear();
+  if (kernel.params_packed) {
+    node.query_pointers = {
+        CU_LAUNCH_PARAM_BUFFER_POINTER, node.query_params.data(),
+        CU_LAUNCH_PARAM_BUFFER_SIZE, &node.query_bytes, CU_LAUNCH_PARAM_END};
+    out.extra = node.query_pointers.data();
+  } else if (!kernel.function->kernel->params().empty()) {
+    for (const ptx::ParamInfo& info : kernel.function->kernel->params()) {
+      node.query_pointers.push_back(node.query_params.data() + info.offset);
+    }
+    out.params = node.query_pointers.data();
+  }
+  return out;
+}
+
+CUDA_MEMSET_NODE_PARAMS_v1 DescribeMemsetNode(const Node& node) {
+  const auto& memset = std::get<MemsetOp>(*node.operation);
+  CUDA_MEMSET_NODE_PARAMS_v1 out = {};
+  out.dst = memset.address;
+  out.pitch = memset.row_pitch;
+  out.value = memset.value;
+  out.elementSize = memset.element_bytes;
+  out.width = memset.width_elements;
+  out.height = memset.rows;
+  return out;
+}
+
+std::shared_ptr<Node> FindNodeOfType(Call& call, CUgraphNode handle,
+                                     CUgraphNodeType type) {
+  auto node = call.Find(handle);
+  if (node != nullptr && node->type != type) {
+    call.Fail(CUDA_ERROR_INVALID_VALUE);
+    return nullptr;
+  }
+  return node;
+}
+
+}  // namespace softcuda::abi

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "check/report.h"
+#include "exec/launch.h"
+#include "memory/address_space.h"
+#include "runtime/copy.h"
+#include "runtime/error_names.h"
+#include "runtime/operation.h"
+#include "runtime/state.h"
+
+// What the executor's threads do. No lock is held here.
+namespace softcuda::runtime {
+namespace {
+
+using memory::AddressSpace;
+using memory::Snapshot;
+
+std::byte* At(uint64_t address) { return std::bit_cast<std::byte*>(address); }
+
+void ReportFault(const std::string& what, const std::string& why,
+                 uint64_t address, uint64_t bytes, const std::string& origin) {
+  check::Report report;
+  report.check = "memcheck";
+  report.what = what;
+  report.address = address;
+  report.bytes = bytes;
+  report.where = why;
+  report.origin = origin;
+  check::Reporter::Get().Add(std::move(report));
+}
+
+CUresult RunKernel(const KernelOp& operation, uint64_t seed,
+                   const std::string& origin) {
+  Runtime& runtime = TheRuntime();
+  if (!runtime.execution_enabled) return CUDA_SUCCESS;
+  exec::Launch launch;
+  launch.kernel = operation.function->kernel;
+  launch.keep_alive = operation.function;
+  launch.grid = operation.grid;
+  launch.block = operation.block;
+  launch.dynamic_shared_bytes = operation.dynamic_shared_bytes;
+  launch.params = operation.params;
+  launch.origin = origin;
+  launch.seed = seed;
+  const auto snapshot = AddressSpace::Get().snapshot();
+  const CUresult result = exec::Run(launch, *snapshot, check::Reporter::Get());
+  if (result == CUDA_SUCCESS) {
+    ++runtime.kernels_executed;
+    return CUDA_SUCCESS;
+  }
+  return IsStickyCode(result) ? result : CUDA_ERROR_LAUNCH_FAILED;
+}
+
+// The rows of a side, as (address, bytes) calls; joined where they touch.
+template <typename Visit>
+bool ForEachRow(const CopyOp& copy, const Visit& visit) {
+  const bool joined =
+      copy.slices == 1 &&
+      (copy.rows == 1 || (copy.source.row_pitch == copy.width_bytes &&
+                          copy.target.row_pitch == copy.width_bytes));
+  if (joined) {
+    return visit(copy.source.address, copy.target.address,
+                 copy.width_bytes * copy.rows);
+  }
+  for (uint64_t slice = 0; slice < copy.slices; ++slice) {
+    for (uint64_t row = 0; row < copy.rows; ++row) {
+      const uint64_t from = copy.source.address +
+                            slice * copy.source.slice_pitch +
+                            row * copy.source.row_pitch;
+      const uint64_t to = copy.target.address +
+                          slice * copy.target.slice_pitch +
+                          row * copy.target.row_pitch;
+      if (!visit(from, to, copy.width_bytes)) return false;
+    }
+  }
+  return true;
+}
+
+CUresult RunCopy(const CopyOp& copy, const std::string& origin) {
+  const auto snapshot = AddressSpace::Get().snapshot();
+  const std::byte* staged =
+      copy.staged == nullptr ? nullptr : copy.staged->data();
+  std::string why;
+  const bool done =
+      ForEachRow(copy, [&](uint64_t from, uint64_t to, uint64_t bytes) {
+        const bool check_source = staged == nullptr && !copy.source.pageable;
+        if (check_source &&
+            snapshot->CheckRange(from, bytes, false, &why) != CUDA_SUCCESS) {
+          ReportFault("copy reads " + std::to_string(bytes) + " bytes", why,
+                      from, bytes, origin);
+          return false;
+        }
+        if (!copy.target.pageable &&
+            snapshot->CheckRange(to, bytes, true, &why) != CUDA_SUCCESS) {
+          ReportFault("copy writes " + std::to_string(bytes) + " bytes", why,
+                      to, bytes, origin);
+          return false;
+        }
+        const std::byte* source = staged != nullptr ? staged : At(from);
+        if (staged != nullptr) staged += bytes;
+        std::memmove(At(to), source, bytes);
+        if (copy.target.pageable) return true;
+        if (check_source) {
+          snapshot->NoteCopy(to, from, bytes);
+        } else {
+          snapshot->NoteWrite(to, bytes);
+        }
+        return true;
+      });
+  return done ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+void Fill(std::byte* target, const MemsetOp& memset) {
+  switch (memset.element_bytes) {
+    case 1:
+      std::memset(target, static_cast<int>(memset.value & 0xFF),
+                  memset.width_elements);
+      break;
+    case 2:
+      std::fill_n(std::bit_cast<uint16_t*>(target), memset.width_elements,
+                  static_cast<uint16_t>(memset.value));
+      break;
+    default:
+      std::fill_n(std::bit_cast<uint32_t*>(target), memset.width_elements,
+                  memset.value);
+  }
+}
+
+CUresult RunMemset(const MemsetOp& memset, const std::string& origin) {
+  const auto snapshot = AddressSpace::Get().snapshot();
+  const uint64_t bytes = memset.width_elements * memset.element_bytes;
+  std::string why;
+  for (uint64_t row = 0; row < memset.rows; ++row) {
+    const uint64_t address = memset.address + row * memset.row_pitch;
+    if (snapshot->CheckRange(address, bytes, true, &why) != CUDA_SUCCESS) {
+      ReportFault("memset writes " + std::to_string(bytes) + " bytes", why,
+                  address, bytes, origin);
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    Fill(At(address), memset);
+    snapshot->NoteWrite(address, bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult RunOperation(const Operation& operation, uint64_t seed,
+                      const std::string& origin) {
+  if (const auto* kernel = std::get_if<KernelOp>(&operation)) {
+    return RunKernel(*kernel, seed, origin);
+  }
+  if (const auto* copy = std::get_if<CopyOp>(&operation)) {
+    return RunCopy(*copy, origin);
+  }
+  if (const auto* memset = std::get_if<MemsetOp>(&operation)) {
+    return RunMemset(*memset, origin);
+  }
+  return CUDA_SUCCESS;
+}
+
+void RunHostOperation(const HostOp& operation, CUresult status) {
+  if (operation.callback != nullptr) {
+    operation.callback(operation.callback_stream, status, operation.user_data);
+  } else if (status == CUDA_SUCCESS) {
+    operation.function(operation.user_data);
+  }
+}
+
+}  // namespace softcuda::runtime

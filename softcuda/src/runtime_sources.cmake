@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: The permafrost authors
+# SPDX-License-Identifier: Apache-2.0
+set(SOFTCUDA_RUNTIME_SOURCES
+  src/abi/exports_capture.cc
+  src/abi/exports_context.cc
+  src/abi/exports_copy.cc
+  src/abi/exports_device.cc
+  src/abi/exports_event.cc
+  src/abi/exports_function.cc
+  src/abi/exports_graph.cc
+  src/abi/exports_graph_exec.cc
+  src/abi/exports_graph_nodes.cc
+  src/abi/exports_memset.cc
+  src/abi/exports_module.cc
+  src/abi/exports_proc_address.cc
+  src/abi/exports_stream.cc
+  src/abi/exports_user_object.cc
+  src/abi/node_params.cc
+  src/runtime/call.cc
+  src/runtime/capture.cc
+  src/runtime/code.cc
+  src/runtime/context.cc
+  src/runtime/copy.cc
+  src/runtime/error_names.cc
+  src/runtime/execute.cc
+  src/runtime/executor.cc
+  src/runtime/graph.cc
+  src/runtime/graph_exec.cc
+  src/runtime/graph_print.cc
+  src/runtime/launch.cc
+  src/runtime/policy.cc
+  src/runtime/state.cc
+  src/runtime/user_object.cc)
