@@ -173,10 +173,10 @@ TEST_F(PointerAttributeTest, BadQueriesAreRefused) {
   EXPECT_EQ(
       cuPointerGetAttribute(&value, static_cast<CUpointer_attribute>(0), base),
       CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuPointerGetAttribute(&value, static_cast<CUpointer_attribute>(999),
-                                  base),
-            CUDA_ERROR_INVALID_VALUE);
-  CUpointer_attribute attributes[] = {static_cast<CUpointer_attribute>(999)};
+  EXPECT_EQ(
+      cuPointerGetAttribute(&value, static_cast<CUpointer_attribute>(31), base),
+      CUDA_ERROR_INVALID_VALUE);
+  CUpointer_attribute attributes[] = {static_cast<CUpointer_attribute>(31)};
   void* data[] = {&value};
   EXPECT_EQ(cuPointerGetAttributes(1, attributes, data, base),
             CUDA_ERROR_INVALID_VALUE);

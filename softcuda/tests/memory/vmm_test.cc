@@ -55,10 +55,11 @@ TEST_F(VmmTest, GranularityIsAPowerOfTwo) {
   EXPECT_EQ(minimum, kGranule);
   EXPECT_EQ(recommended % minimum, 0u);
   size_t untouched = 5;
-  EXPECT_EQ(cuMemGetAllocationGranularity(
-                &untouched, &properties,
-                static_cast<CUmemAllocationGranularity_flags>(2)),
-            CUDA_ERROR_INVALID_VALUE);
+  // As a C program may call it: the option is just a number.
+  const auto with_number =
+      reinterpret_cast<CUresult (*)(size_t*, const CUmemAllocationProp*, int)>(
+          &cuMemGetAllocationGranularity);
+  EXPECT_EQ(with_number(&untouched, &properties, 2), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemGetAllocationGranularity(&untouched, nullptr,
                                           CU_MEM_ALLOC_GRANULARITY_MINIMUM),
             CUDA_ERROR_INVALID_VALUE);
@@ -213,7 +214,7 @@ TEST_F(VmmTest, MapNeedsAFreePlaceInAReservation) {
             CUDA_ERROR_INVALID_VALUE);
   ASSERT_EQ(cuMemMap(base + kGranule, 2 * kGranule, 0, handle, 0),
             CUDA_SUCCESS);
-  for (const size_t granule : {0, 1, 2}) {
+  for (size_t granule = 0; granule < 3; ++granule) {
     EXPECT_EQ(cuMemMap(base + granule * kGranule, 2 * kGranule, 0, handle, 0),
               CUDA_ERROR_INVALID_VALUE)
         << "taken, from granule " << granule;
@@ -394,7 +395,9 @@ TEST_F(VmmTest, ManyHandlesNeedNoFileDescriptors) {
   EXPECT_EQ(cuMemsetD8(base + kGranule - 8, 0x42, 16), CUDA_SUCCESS);
   EXPECT_EQ(ByteAt(base + kGranule + 7), 0x42);
   EXPECT_EQ(cuMemUnmap(base, kCount * kGranule), CUDA_SUCCESS);
-  for (const auto handle : handles) EXPECT_EQ(cuMemRelease(handle), 0);
+  for (const auto handle : handles) {
+    EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+  }
   EXPECT_EQ(cuMemAddressFree(base, kCount * kGranule), CUDA_SUCCESS);
 }
 
