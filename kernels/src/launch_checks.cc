@@ -88,9 +88,9 @@ class ArgChecker {
   ArgChecker& Fits(const char* region, int64_t asked, int64_t held) {
     if (status_.ok() && asked > held) {
       Refuse(region,
-             absl::StrCat("needs ", asked, " bytes, the layout holds ", held,
-                          "; use the layout of this model and of at "
-                          "least this many rows"));
+             absl::StrCat("got ", asked, " bytes to hold, limit ", held,
+                          "; use the layout of this model and of at least this "
+                          "many rows"));
     }
     return *this;
   }

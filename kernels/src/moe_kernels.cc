@@ -114,12 +114,12 @@ absl::StatusOr<MoeKernels> MoeKernels::LoadReplacing(
   kernels.context_ = context;
   absl::StatusOr<Module> image = Module::Load(context, MoeImage().data());
   if (!image.ok()) {
-    return Annotate(
-        image.status(),
-        absl::StrCat("loading the MoE kernels for sm_",
-                     context->compute_capability(),
-                     " (the image has sm_80, 89, 90, 100 and 120, and PTX for "
-                     "compute_80 and 90)"));
+    return Annotate(image.status(),
+                    absl::IsUnimplemented(image.status())
+                        ? "the MoE kernels have code for sm_80, sm_89, sm_90, "
+                          "sm_100 and sm_120, and PTX for compute_80 and "
+                          "compute_90"
+                        : "loading the MoE kernels");
   }
   kernels.image_ = *std::move(image);
   if (replacement != nullptr) {

@@ -7,6 +7,7 @@
 
 #define PERMAFROST_FAULTS NoFaults
 #include "device/faultable_entries.cuh"
+#include "device/elementwise.cuh"
 #include "device/quantize.cuh"
 #include "device/topk.cuh"
 
@@ -28,6 +29,12 @@ extern "C" __global__ void __launch_bounds__(kQuantizeThreads)
     quantize_f32(const float* input, const int32_t* live_rows, uint8_t* output,
                  float* scales, int rows, int columns, int groups) {
   Quantize(input, output, scales, min(*live_rows, rows), columns, groups);
+}
+
+extern "C" __global__ void __launch_bounds__(kSwiGluThreads)
+    moe_swiglu(float* gate, const float* up, const int32_t* live_rows, int rows,
+               int topk, int width) {
+  SwiGlu(gate, up, live_rows, rows, topk, width);
 }
 
 extern "C" __global__ void __launch_bounds__(kCombineThreads)

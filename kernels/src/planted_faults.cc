@@ -12,6 +12,7 @@
 extern "C" {
 extern const unsigned char permafrost_planted_image[];
 extern const unsigned char permafrost_planted_image_end[];
+extern const unsigned char permafrost_planted_overrun[];
 }
 
 namespace permafrost::kernels::planted {
@@ -24,11 +25,10 @@ absl::Span<const unsigned char> PlantedImage() {
 
 absl::StatusOr<MoeKernels> LoadWithFault(ContextRef context,
                                          PlantedKernelFault fault) {
-  // Each fault lives in kernels of its own, so one image serves all.
   static constexpr absl::string_view kBuilder[] = {"moe_build_worklist"};
   static constexpr absl::string_view kConsumers[] = {"moe_gemm_gate_up",
                                                      "moe_gemm_down"};
-  static constexpr absl::string_view kSwiGlu[] = {"moe_swiglu"};
+  const unsigned char* image = permafrost_planted_image;
   absl::Span<const absl::string_view> replaced;
   switch (fault) {
     case PlantedKernelFault::kBuilderSkipsEmptyTotal:
@@ -37,12 +37,12 @@ absl::StatusOr<MoeKernels> LoadWithFault(ContextRef context,
     case PlantedKernelFault::kConsumerReadsPastTotal:
       replaced = kConsumers;
       break;
-    case PlantedKernelFault::kSwiGluWritesPastBuffer:
-      replaced = kSwiGlu;
+    case PlantedKernelFault::kBuilderWritesPastBuffer:
+      image = permafrost_planted_overrun;
+      replaced = kBuilder;
       break;
   }
-  return MoeKernels::LoadReplacing(std::move(context), PlantedImage().data(),
-                                   replaced);
+  return MoeKernels::LoadReplacing(std::move(context), image, replaced);
 }
 
 }  // namespace permafrost::kernels::planted

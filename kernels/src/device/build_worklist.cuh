@@ -187,6 +187,12 @@ __device__ __forceinline__ void BuildWorklist(
         (!Faults::kBuilderSkipsEmptyTotal || small_total != 0)) {
       *small_total_tiles = small_total;
     }
+    if constexpr (Faults::kBuilderWritesPastBuffer) {
+      // The slab ends with a counter, and this is the byte behind it.
+      int32_t* last =
+          small_total_tiles != nullptr ? small_total_tiles : total_tiles;
+      *reinterpret_cast<unsigned char*>(last + 1) = 0x5a;
+    }
   }
   __syncthreads();
 

@@ -25,7 +25,6 @@ __device__ __forceinline__ float SwiGluValue(float gate, float up) {
 // Replay: the producer of gate runs before it in every replay; nothing is
 //         carried. Applied twice without one it would be wrong.
 // Alignment: 16 bytes; width a multiple of 16.
-template <class Faults>
 __device__ __forceinline__ void SwiGlu(float* gate, const float* up,
                                        const int32_t* live_rows, int rows,
                                        int topk, int width) {
@@ -42,9 +41,6 @@ __device__ __forceinline__ void SwiGlu(float* gate, const float* up,
     const float4 u = up_quads[at];
     gate_quads[at] = make_float4(SwiGluValue(g.x, u.x), SwiGluValue(g.y, u.y),
                                  SwiGluValue(g.z, u.z), SwiGluValue(g.w, u.w));
-  }
-  if constexpr (Faults::kSwiGluWritesPastBuffer) {
-    if (first == 0) gate[static_cast<int64_t>(capacity_rows) * width] = 0.0F;
   }
 }
 

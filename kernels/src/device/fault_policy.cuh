@@ -12,13 +12,17 @@ namespace permafrost::kernels::device {
 struct NoFaults {
   static constexpr bool kBuilderSkipsEmptyTotal = false;
   static constexpr bool kConsumerReadsPastTotal = false;
-  static constexpr bool kSwiGluWritesPastBuffer = false;
+  static constexpr bool kBuilderWritesPastBuffer = false;
 };
 
-struct PlantedFaults {
+// The faults that can share an image: each is in kernels of its own.
+struct PlantedFaults : NoFaults {
   static constexpr bool kBuilderSkipsEmptyTotal = true;
   static constexpr bool kConsumerReadsPastTotal = true;
-  static constexpr bool kSwiGluWritesPastBuffer = true;
+};
+
+struct PlantedOverrun : NoFaults {
+  static constexpr bool kBuilderWritesPastBuffer = true;
 };
 
 inline constexpr unsigned kFullWarp = 0xffffffffU;

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "device/build_worklist.cuh"
-#include "device/elementwise.cuh"
 #include "device/grouped_gemm.cuh"
 #include "permafrost/kernels/moe_limits.h"
 
@@ -73,12 +72,6 @@ extern "C" __global__ void __launch_bounds__(kDownThreads, 1)
       worklist, total_tiles, capacity_tiles, small_worklist, small_total_tiles,
       small_capacity_tiles,
       [&params](uint64_t entry) { DownTile(params, entry); });
-}
-
-extern "C" __global__ void __launch_bounds__(kSwiGluThreads)
-    moe_swiglu(float* gate, const float* up, const int32_t* live_rows, int rows,
-               int topk, int width) {
-  SwiGlu<PERMAFROST_FAULTS>(gate, up, live_rows, rows, topk, width);
 }
 
 }  // namespace permafrost::kernels::device

@@ -19,9 +19,9 @@ enum class PlantedKernelFault {
   kBuilderSkipsEmptyTotal,
   /// Both GEMMs load one entry at or past the counter, and do nothing with it.
   kConsumerReadsPastTotal,
-  /// moe_swiglu stores one element behind the last row of its capacity
-  /// (rows * topk), which is the end of the buffer at the largest batch.
-  kSwiGluWritesPastBuffer,
+  /// The builder stores one byte behind the last counter, with which the slab
+  /// ends.
+  kBuilderWritesPastBuffer,
 };
 
 /// The kernels with one fault in. Names, parameters and signatures are those
