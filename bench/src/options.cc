@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The permafrost authors
+// SPDX-License-Identifier: Apache-2.0
+#include "options.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "permafrost/driver/status.h"
+
+ABSL_FLAG(std::string, config, "qwen3-30b-a3b",
+          "a preset's name, or the path of a model's config.json");
+ABSL_FLAG(int64_t, layers, 1, "MoE layers in the captured step");
+ABSL_FLAG(std::string, buckets, "1,2,4,8",
+          "rows of each captured graph, ascending, separated by commas");
+ABSL_FLAG(int64_t, distinct_experts, 0,
+          "expert matrices to keep; the other experts point at the same ones; "
+          "0 gives every expert its own");
+ABSL_FLAG(std::string, json, "", "file to write the results to as JSON");
+ABSL_FLAG(std::string, plant, "",
+          "a fault to put into this run; 'help' lists the names");
+ABSL_FLAG(int64_t, samples, 0,
+          "timed replays of each bucket; 0 takes 1000 on a GPU and 3 on "
+          "softcuda");
+ABSL_FLAG(int64_t, replays, 0,
+          "back-to-back replays behind one device time; 0 takes 20 on a GPU; "
+          "softcuda has no device time");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the random weights and inputs");
+ABSL_FLAG(int64_t, guard_bytes, 256,
+          "gap behind each buffer of the arena: 0 or a multiple of 256");
+
+namespace permafrost::bench {
+namespace {
+
+constexpr const char* kFlagNames[] = {
+    "config",  "layers",  "buckets", "distinct_experts", "json", "plant",
+    "samples", "replays", "seed",    "guard_bytes"};
+
+std::string Spelled(absl::string_view name) {
+  return absl::StrCat("--", absl::StrReplaceAll(name, {{"_", "-"}}));
+}
+
+std::string AcceptedFlags() {
+  return absl::StrJoin(kFlagNames, ", ",
+                       [](std::string* out, const char* name) {
+                         absl::StrAppend(out, Spelled(name));
+                       });
+}
+
+// Returns a null pointer for a name that is none of this program's flags, which
+// includes those that libraries may have registered.
+absl::CommandLineFlag* FindFlag(absl::string_view name) {
+  if (std::find(std::begin(kFlagNames), std::end(kFlagNames), name) ==
+      std::end(kFlagNames)) {
+    return nullptr;
+  }
+  return absl::FindCommandLineFlag(name);
+}
+
+absl::Status SetFlag(absl::string_view name, const std::string& value) {
+  absl::CommandLineFlag* const flag = FindFlag(name);
+  if (flag == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown flag: got ", Spelled(name),
+                     "; accepted: ", AcceptedFlags(), ", --help"));
+  }
+  // Only numbers can be malformed: every text is a legal string.
+  std::string why;
+  if (!flag->ParseFrom(value, &why)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Spelled(name), ": got '", value,
+                     "'; accepted: a whole number (", flag->Help(), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low,
+                        int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      Spelled(name), ": got ", value, "; accepted: ", low, " to ", high));
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseBuckets(const std::string& text) {
+  std::vector<int64_t> buckets;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    int64_t rows = 0;
+    if (!absl::SimpleAtoi(part, &rows)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--buckets: got '", part, "' in '", text,
+          "'; accepted: numbers of rows, ascending, separated by commas"));
+    }
+    if (rows < 1 || rows > kMaxRows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--buckets: got ", rows, " rows; accepted: 1 to ",
+                       kMaxRows, " rows in a bucket"));
+    }
+    if (!buckets.empty() && rows <= buckets.back()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--buckets: got ", rows, " after ", buckets.back(), " in '", text,
+          "'; accepted: each bucket once, in ascending order"));
+    }
+    buckets.push_back(rows);
+  }
+  return buckets;
+}
+
+absl::StatusOr<Options> OptionsFromFlags() {
+  Options options;
+  options.config = absl::GetFlag(FLAGS_config);
+  options.layers = absl::GetFlag(FLAGS_layers);
+  options.distinct_experts = absl::GetFlag(FLAGS_distinct_experts);
+  options.json_path = absl::GetFlag(FLAGS_json);
+  options.samples = absl::GetFlag(FLAGS_samples);
+  options.replays = absl::GetFlag(FLAGS_replays);
+  options.seed = absl::GetFlag(FLAGS_seed);
+  options.guard_bytes = absl::GetFlag(FLAGS_guard_bytes);
+
+  PERMAFROST_RETURN_IF_ERROR(CheckRange("layers", options.layers, 1, 1024));
+  PERMAFROST_RETURN_IF_ERROR(
+      CheckRange("distinct_experts", options.distinct_experts, 0, 65535));
+  PERMAFROST_RETURN_IF_ERROR(
+      CheckRange("samples", options.samples, 0, 1000000));
+  PERMAFROST_RETURN_IF_ERROR(
+      CheckRange("replays", options.replays, 0, 1000000));
+  PERMAFROST_RETURN_IF_ERROR(
+      CheckRange("guard_bytes", options.guard_bytes, 0, int64_t{1} << 30));
+  if (options.guard_bytes % kBufferAlignmentBytes != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--guard-bytes: got ", options.guard_bytes,
+                     "; accepted: 0 or a multiple of ", kBufferAlignmentBytes));
+  }
+  PERMAFROST_ASSIGN_OR_RETURN(options.buckets,
+                              ParseBuckets(absl::GetFlag(FLAGS_buckets)));
+  if (const std::string name = absl::GetFlag(FLAGS_plant); !name.empty()) {
+    const std::optional<Plant> plant = FindPlant(name);
+    if (!plant.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--plant: got '", name, "'; accepted: help, ",
+          absl::StrJoin(Plants(), ", ",
+                        [](std::string* out, const PlantInfo& info) {
+                          absl::StrAppend(out, info.name);
+                        })));
+    }
+    options.plant = *plant;
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<Command> ParseCommand(absl::Span<const char* const> arguments) {
+  Command command;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    absl::string_view argument = arguments[i];
+    if (argument == "--help" || argument == "-h") {
+      command.request = Request::kHelp;
+      return command;
+    }
+    if (!absl::ConsumePrefix(&argument, "--") || argument.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unknown argument: got '", arguments[i],
+          "'; accepted: --name=value with one of ", AcceptedFlags()));
+    }
+    const size_t equals = argument.find('=');
+    const std::string name =
+        absl::StrReplaceAll(argument.substr(0, equals), {{"-", "_"}});
+    if (equals != absl::string_view::npos) {
+      PERMAFROST_RETURN_IF_ERROR(
+          SetFlag(name, std::string(argument.substr(equals + 1))));
+      continue;
+    }
+    if (FindFlag(name) != nullptr && i + 1 == arguments.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          Spelled(name), ": got no value; accepted: ", FindFlag(name)->Help()));
+    }
+    PERMAFROST_RETURN_IF_ERROR(SetFlag(
+        name, i + 1 < arguments.size() ? std::string(arguments[i + 1]) : ""));
+    ++i;
+  }
+  if (absl::GetFlag(FLAGS_plant) == "help") {
+    command.request = Request::kPlantHelp;
+    return command;
+  }
+  PERMAFROST_ASSIGN_OR_RETURN(command.options, OptionsFromFlags());
+  return command;
+}
+
+absl::Status CheckAgainstModel(const Options& options,
+                               const ModelConfig& config) {
+  if (!config.is_moe()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--config: ", config.source, " is a dense model (model_type ",
+        config.model_type,
+        ") and has no MoE layer; accepted: a model with routed experts"));
+  }
+  if (options.layers > config.num_layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--layers: got ", options.layers, "; accepted: 1 to ",
+                     config.num_layers, ", the layers of ", config.source));
+  }
+  if (options.distinct_experts > config.num_experts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--distinct-experts: got ", options.distinct_experts,
+                     "; accepted: 0 to ", config.num_experts,
+                     ", the experts of ", config.source));
+  }
+  return absl::OkStatus();
+}
+
+std::string HelpText() {
+  std::string text =
+      "replay_latency: captures a model's MoE decode step into CUDA graphs,\n"
+      "proves that its addresses and results stay stable, and times it.\n\n"
+      "PERMAFROST_DRIVER=auto|cuda|soft|<path> chooses the driver.\n"
+      "Exit status: 0 all proven, 1 something found, 2 bad input, 3 no device."
+      "\n\nFlags:\n";
+  for (const char* name : kFlagNames) {
+    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    absl::StrAppend(&text, "  ", Spelled(name), "  ", flag->Help(),
+                    " (default: '", flag->DefaultValue(), "')\n");
+  }
+  return text;
+}
+
+}  // namespace permafrost::bench
