@@ -55,14 +55,15 @@ absl::Status StatusOf(const absl::StatusOr<T>& status_or) {
 
 }  // namespace permafrost
 
-/// Returns from the enclosing function when `expression` is not OK.
-#define PERMAFROST_RETURN_IF_ERROR(expression)            \
-  do {                                                    \
-    if (absl::Status permafrost_status =                  \
-            ::permafrost::internal::StatusOf(expression); \
-        !permafrost_status.ok()) [[unlikely]] {           \
-      return permafrost_status;                           \
-    }                                                     \
+/// Returns from the enclosing function when the expression is not OK: a Status,
+/// or a StatusOr whose value is not wanted.
+#define PERMAFROST_RETURN_IF_ERROR(...)                    \
+  do {                                                     \
+    if (absl::Status permafrost_status =                   \
+            ::permafrost::internal::StatusOf(__VA_ARGS__); \
+        !permafrost_status.ok()) [[unlikely]] {            \
+      return permafrost_status;                            \
+    }                                                      \
   } while (false)
 
 /// Evaluates an expression of type StatusOr<T>; returns its status when it is
