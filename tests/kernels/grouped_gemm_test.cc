@@ -60,19 +60,15 @@ class GroupedGemmTest : public KernelModeTest {
   absl::Status Prepare(const GemmCase& test, const QuantizedRows& activation) {
     PERMAFROST_RETURN_IF_ERROR(Poison(slab_));
     PERMAFROST_RETURN_IF_ERROR(Poison(routing_));
-    PERMAFROST_RETURN_IF_ERROR(CuStatus(
-        api().MemcpyHtoD((slab_.ptr() + layout_.activation).value(),
-                         activation.bytes.data(), activation.bytes.size()),
-        "cuMemcpyHtoD"));
-    PERMAFROST_RETURN_IF_ERROR(
-        CuStatus(api().MemcpyHtoD((slab_.ptr() + layout_.scale).value(),
-                                  activation.scales.data(),
-                                  activation.scales.size() * 4),
-                 "cuMemcpyHtoD"));
-    return CuStatus(
-        api().MemcpyHtoD((routing_.ptr() + routing_layout_.topk_ids).value(),
-                         test.ids.data(), test.ids.size() * 4),
-        "cuMemcpyHtoD");
+    PERMAFROST_RETURN_IF_ERROR(CopyToDevice(
+        *context(), slab_.ptr() + layout_.activation, activation.bytes.data(),
+        static_cast<int64_t>(activation.bytes.size())));
+    PERMAFROST_RETURN_IF_ERROR(CopyToDevice(
+        *context(), slab_.ptr() + layout_.scale, activation.scales.data(),
+        static_cast<int64_t>(activation.scales.size() * 4)));
+    return CopyToDevice(*context(), routing_.ptr() + routing_layout_.topk_ids,
+                        test.ids.data(),
+                        static_cast<int64_t>(test.ids.size() * 4));
   }
 
   void ExpectGateUpEqualsOracle(const GemmCase& test) {

@@ -23,6 +23,28 @@ std::string LaunchModeName(LaunchMode mode) {
   return "Unknown";
 }
 
+absl::Status FillDevice(const Context& context, DevicePtr base, uint8_t byte,
+                        int64_t bytes) {
+  const Context::Scope scope = context.MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(scope.status());
+  PERMAFROST_RETURN_IF_ERROR(CuStatus(
+      context.api().MemsetD8(base.value(), byte, static_cast<size_t>(bytes)),
+      "cuMemsetD8"));
+  return CuStatus(context.api().StreamSynchronize(nullptr),
+                  "cuStreamSynchronize");
+}
+
+absl::Status CopyToDevice(const Context& context, DevicePtr base,
+                          const void* from, int64_t bytes) {
+  const Context::Scope scope = context.MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(scope.status());
+  PERMAFROST_RETURN_IF_ERROR(CuStatus(
+      context.api().MemcpyHtoD(base.value(), from, static_cast<size_t>(bytes)),
+      "cuMemcpyHtoD"));
+  return CuStatus(context.api().StreamSynchronize(nullptr),
+                  "cuStreamSynchronize");
+}
+
 void KernelTest::SetUp() {
   DriverTest::SetUp();
   if (HasFatalFailure()) return;

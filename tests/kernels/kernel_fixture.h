@@ -34,7 +34,15 @@ enum class LaunchMode { kEager, kCaptured, kReplayed3 };
 
 std::string LaunchModeName(LaunchMode mode);
 
-/// A device array of known contents: what it must hold, the rest poison.
+/// Sets device memory and waits: the default stream, which memset runs on,
+/// orders nothing with the tests' non-blocking stream.
+absl::Status FillDevice(const Context& context, DevicePtr base, uint8_t byte,
+                        int64_t bytes);
+/// The same for a copy from host memory.
+absl::Status CopyToDevice(const Context& context, DevicePtr base,
+                          const void* from, int64_t bytes);
+
+/// An array in device memory.
 template <typename T>
 class DeviceArray {
  public:
@@ -53,12 +61,8 @@ class DeviceArray {
   int64_t bytes() const { return count_ * static_cast<int64_t>(sizeof(T)); }
 
   absl::Status Upload(absl::Span<const T> values) const {
-    const Context::Scope scope = buffer_.context()->MakeCurrent();
-    PERMAFROST_RETURN_IF_ERROR(scope.status());
-    return CuStatus(
-        buffer_.context()->api().MemcpyHtoD(ptr().value(), values.data(),
-                                            values.size() * sizeof(T)),
-        "cuMemcpyHtoD");
+    return CopyToDevice(*buffer_.context(), ptr(), values.data(),
+                        static_cast<int64_t>(values.size() * sizeof(T)));
   }
 
   absl::StatusOr<std::vector<T>> Download() const {
@@ -73,11 +77,7 @@ class DeviceArray {
   }
 
   absl::Status Fill(uint8_t byte) const {
-    const Context::Scope scope = buffer_.context()->MakeCurrent();
-    PERMAFROST_RETURN_IF_ERROR(scope.status());
-    return CuStatus(buffer_.context()->api().MemsetD8(
-                        ptr().value(), byte, static_cast<size_t>(bytes())),
-                    "cuMemsetD8");
+    return FillDevice(*buffer_.context(), ptr(), byte, bytes());
   }
 
  private:
@@ -95,6 +95,7 @@ class KernelTest : public ::permafrost::testing::DriverTest {
 
   const MoeKernels& kernels() const { return *kernels_; }
   CUstream stream() const { return stream_.get(); }
+  absl::Status Synchronize() const { return stream_.Synchronize(); }
 
   /// Reports since the test began or since the last call; the test owns them.
   std::vector<std::string> TakeReports();

@@ -34,8 +34,7 @@ class LaunchRefusalTest : public KernelTest {
   }
 
   void TearDown() override {
-    ASSERT_OK(
-        CuStatus(api().StreamSynchronize(stream()), "cuStreamSynchronize"));
+    ASSERT_OK(Synchronize());
     if (soft()) {
       EXPECT_EQ(soft()->kernels_executed(), executed_before_);
     }
@@ -213,7 +212,7 @@ TEST_F(ListRefusalTest, BuildWorklist) {
         [](WorklistArgs& a) { a.routing_layout = MoeRoutingLayout(); }},
        {"routing_layout.rows",
         [this](WorklistArgs& a) { a.routing_layout = other_routing_; }},
-       {"layout.worklist", [](WorklistArgs& a) { a.width = 192; }},
+       {"layout.worklist", [](WorklistArgs& a) { a.width = 1088; }},
        {"routing_layout.offsets", [](WorklistArgs& a) { a.experts = 400; }},
        {"routing_layout.topk_ids", [](WorklistArgs& a) { a.topk = 9; }}});
 }

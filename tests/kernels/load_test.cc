@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "permafrost/driver/faulting_driver.h"
 #include "permafrost/driver/softcuda_control.h"
@@ -33,18 +34,22 @@ TEST_F(LoadTest, EveryFailingCallIsReportedAndLeaksNothing) {
   const int64_t calls = faults->calls();
   ASSERT_GT(calls, 10);
   const int64_t live = soft() ? soft()->live_handles() : 0;
-  int64_t failures = 0;
   for (int64_t nth = 1; nth <= calls; ++nth) {
     faults->FailCall(nth);
-    // The last calls only clean up: unloading, and popping the context.
-    if (!MoeKernels::Load(faulty).ok()) ++failures;
+    const absl::Status status = MoeKernels::Load(faulty).status();
     faults->Disarm();
+    const std::string failed = faults->last_failed_call();
+    SCOPED_TRACE(::testing::Message() << "call " << nth << ": " << failed);
+    if (failed == "cuCtxPopCurrent" || failed == "cuModuleUnload") {
+      // Cleaning up has nobody to tell; it is tried again.
+      EXPECT_OK(status);
+    } else {
+      EXPECT_THAT(status.message(), HasSubstr(failed));
+    }
     if (soft()) {
-      EXPECT_EQ(soft()->live_handles(), live)
-          << "call " << nth << ": " << faults->last_failed_call();
+      EXPECT_EQ(soft()->live_handles(), live);
     }
   }
-  EXPECT_GE(failures, calls - 5);
   EXPECT_OK(MoeKernels::Load(faulty));
 }
 
@@ -55,8 +60,8 @@ TEST_F(LoadTest, ADeviceWithoutAnImageIsNamed) {
   faults->FailCall(1, CUDA_ERROR_NO_BINARY_FOR_GPU, "cuModuleLoadData");
   EXPECT_THAT(MoeKernels::Load(faulty),
               StatusIs(absl::StatusCode::kUnimplemented,
-                       AllOf(HasSubstr("MoE kernels for sm_"),
-                             HasSubstr("compute_90"))));
+                       AllOf(HasSubstr("compute_90"),
+                             HasSubstr("device of architecture sm_"))));
 }
 
 TEST_F(LoadTest, TheImageIsAFatbinFollowedByANul) {

@@ -110,9 +110,7 @@ absl::Status MoeLayerTest::PoisonAll(const MoeLayerSetup& setup, uint8_t byte) {
         &setup.buffers.expert_gate_out, &setup.buffers.expert_up_out,
         &setup.buffers.expert_down_out}) {
     PERMAFROST_RETURN_IF_ERROR(
-        CuStatus(api().MemsetD8(buffer->base.value(), byte,
-                                static_cast<size_t>(buffer->bytes)),
-                 "cuMemsetD8", buffer->name));
+        FillDevice(*context(), buffer->base, byte, buffer->bytes));
     MarkUndefined(buffer->base, buffer->bytes);
   }
   return Poison(setup.layer_out, byte);

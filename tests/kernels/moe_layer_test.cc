@@ -196,6 +196,7 @@ TEST_P(MoeLayerRefusalTest, ABufferThatIsTooSmallIsNamedAndNothingRuns) {
   EXPECT_THAT(
       Enqueue(kernels(), stream(), setup, 17, /*stable=*/false),
       StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("moe_routing")));
+  ASSERT_OK(Synchronize());
   if (soft()) {
     EXPECT_EQ(soft()->kernels_executed(), before);
   }

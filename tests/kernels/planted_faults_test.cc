@@ -31,13 +31,10 @@ class PlantedFaultsTest : public MoeLayerTest {
   void SetUp() override {
     MoeLayerTest::SetUp();
     if (HasFatalFailure()) return;
-    // M a multiple of 16 and I = k * Ie, so that the largest batch fills the
-    // gate buffer to its last byte.
     absl::StatusOr<MoeLayerSetup> setup = MoeLayerSetup::Create(
         context(), TinyMoeConfig(128, 64, 256, 2), 2, kRows);
     ASSERT_OK(setup);
     setup_.emplace(*std::move(setup));
-    ASSERT_EQ(setup_->buffers.expert_gate_out.bytes, kRows * 2 * 64 * 4);
   }
 
   // One layer over undefined scratch, in the test's mode.
@@ -123,10 +120,9 @@ TEST_P(PlantedKernelTest, ABuilderThatSkipsAnEmptyTotalLeavesTheOldOne) {
                           int32_t id) -> absl::StatusOr<std::vector<int32_t>> {
     PERMAFROST_RETURN_IF_ERROR(PoisonAll(*setup_, 0x01));
     const std::vector<int32_t> ids(kRows * 2, id);
-    PERMAFROST_RETURN_IF_ERROR(CuStatus(
-        api().MemcpyHtoD((args.routing + routing_layout.topk_ids).value(),
-                         ids.data(), ids.size() * 4),
-        "cuMemcpyHtoD"));
+    PERMAFROST_RETURN_IF_ERROR(
+        CopyToDevice(*context(), args.routing + routing_layout.topk_ids,
+                     ids.data(), static_cast<int64_t>(ids.size() * 4)));
     PERMAFROST_RETURN_IF_ERROR(kernels.BuildWorklist(stream(), args));
     PERMAFROST_RETURN_IF_ERROR(
         CuStatus(api().StreamSynchronize(stream()), "cuStreamSynchronize"));
@@ -149,39 +145,41 @@ TEST_P(PlantedKernelTest, ABuilderThatSkipsAnEmptyTotalLeavesTheOldOne) {
 }
 
 // Last: the fault ends the launch, and the context is of no use after it.
-TEST_P(PlantedKernelTest, MemcheckSeesASwiGluWriteIntoTheGuard) {
+TEST_P(PlantedKernelTest, MemcheckSeesABuilderWriteBehindTheSlab) {
   PERMAFROST_NEEDS_SOFTCUDA();
   ASSERT_OK_AND_ASSIGN(
       const MoeKernels faulty,
-      LoadWithFault(context(), PlantedKernelFault::kSwiGluWritesPastBuffer));
+      LoadWithFault(context(), PlantedKernelFault::kBuilderWritesPastBuffer));
   const Context::Scope scope = context()->MakeCurrent();
   ASSERT_OK(scope.status());
-  ASSERT_OK_AND_ASSIGN(const auto live,
-                       DeviceArray<int32_t>::Create(context(), 1));
-  ASSERT_OK(live.Upload({1}));
-  const SwiGluArgs args = {.gate = setup_->buffers.expert_gate_out.base,
-                           .up = setup_->buffers.expert_up_out.base,
-                           .live_rows = live.ptr(),
-                           .rows = kRows,
-                           .topk = 2,
-                           .width = 64};
+  ASSERT_OK_AND_ASSIGN(const MoeFp8Layout layout,
+                       MoeFp8Layout::ForRows(setup_->config, kRows));
+  ASSERT_OK_AND_ASSIGN(const MoeRoutingLayout routing_layout,
+                       MoeRoutingLayout::ForRows(setup_->config, kRows));
+  ASSERT_EQ(layout.bytes, setup_->buffers.moe_fp8_scratch.bytes);
+  const WorklistArgs args = {.layout = layout,
+                             .slab = setup_->buffers.moe_fp8_scratch.base,
+                             .routing_layout = routing_layout,
+                             .routing = setup_->buffers.moe_routing.base,
+                             .rows = kRows,
+                             .experts = 256,
+                             .topk = 2,
+                             .width = 64};
   const auto enqueue = [&](const MoeKernels& kernels) -> absl::Status {
-    for (const BufferRef* buffer :
-         {&setup_->buffers.expert_gate_out, &setup_->buffers.expert_up_out}) {
-      PERMAFROST_RETURN_IF_ERROR(
-          CuStatus(api().MemsetD8(buffer->base.value(), 0,
-                                  static_cast<size_t>(buffer->bytes)),
-                   "cuMemsetD8"));
-    }
-    PERMAFROST_RETURN_IF_ERROR(kernels.SwiGlu(stream(), args));
+    const std::vector<int32_t> ids(kRows * 2, 5);
+    PERMAFROST_RETURN_IF_ERROR(
+        CopyToDevice(*context(), args.routing + routing_layout.topk_ids,
+                     ids.data(), static_cast<int64_t>(ids.size() * 4)));
+    PERMAFROST_RETURN_IF_ERROR(kernels.BuildWorklist(stream(), args));
     return CuStatus(api().StreamSynchronize(stream()), "cuStreamSynchronize");
   };
   EXPECT_OK(enqueue(kernels()));
   EXPECT_THAT(TakeReports(), IsEmpty());
   EXPECT_FALSE(enqueue(faulty).ok());
-  EXPECT_THAT(TakeReports(),
-              Contains(AllOf(HasSubstr("memcheck"), HasSubstr("moe_swiglu"),
-                             HasSubstr("expert_gate_out"))));
+  EXPECT_THAT(
+      TakeReports(),
+      Contains(AllOf(HasSubstr("memcheck"), HasSubstr("moe_build_worklist"),
+                     HasSubstr("moe_fp8_scratch"))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, PlantedKernelTest,
