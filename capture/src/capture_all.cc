@@ -123,7 +123,7 @@ absl::StatusOr<GraphSet> CaptureAll(const FrozenArena& arena,
     const std::string changed = before->FirstDifference(after);
     if (!changed.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "capture: the contents of buffer '", changed,
+          "capture: buffer '", changed,
           "' changed while capturing, so something ran instead of being "
           "recorded; enqueue all work on the stream in the step's context"));
     }

@@ -136,10 +136,20 @@ absl::StatusOr<CaptureSession> CaptureSession::Begin(const Lane& lane,
   const Lane::Use use(lane);
   const Context::Scope scope = lane.context()->MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(scope.status());
-  absl::Status status = lane.Drain();
+  const DriverApi& api = lane.context()->api();
+  CUstreamCaptureStatus running = CU_STREAM_CAPTURE_STATUS_NONE;
+  absl::Status status = CuStatus(api.StreamIsCapturing(lane.stream(), &running),
+                                 "cuStreamIsCapturing");
+  if (status.ok() && running != CU_STREAM_CAPTURE_STATUS_NONE) {
+    // Asked first, because draining would break the capture that runs.
+    return absl::FailedPreconditionError(
+        absl::StrCat(Label(lane, mode),
+                     ": the lane captures already; end that capture "
+                     "first"));
+  }
+  if (status.ok()) status = lane.Drain();
   if (status.ok()) {
-    status = CuStatus(lane.context()->api().StreamBeginCapture(
-                          lane.stream(), DriverMode(mode)),
+    status = CuStatus(api.StreamBeginCapture(lane.stream(), DriverMode(mode)),
                       "cuStreamBeginCapture");
   }
   if (!status.ok()) {

@@ -82,9 +82,9 @@ absl::Status CapturedGraph::VerifyNodes(int64_t* compared_nodes) const {
   const Lane::Use use(lane_);
   const Context::Scope current = lane_.context()->MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(current.status());
-  const absl::Status status = CompareWithRecord(
-      lane_.context()->driver(), graph_.get(), *audit_.record, compared_nodes);
-  return status.ok() ? status : Annotate(status, label_);
+  return Annotate(CompareWithRecord(lane_.context()->driver(), graph_.get(),
+                                    *audit_.record, compared_nodes),
+                  label_);
 }
 
 absl::Status CapturedGraph::Destroy() {

@@ -43,14 +43,23 @@ std::string Show(ElementType element, uint32_t bits) {
   return absl::StrFormat("%.9g (%s)", Number(element, bits), hex);
 }
 
-bool Matches(float got, float want, const ExpectedOutput& expected) {
+double Tolerance(size_t index, const ExpectedOutput& expected) {
+  double tolerance =
+      expected.abs_tolerance +
+      expected.rel_tolerance * std::abs(double{expected.values[index]});
+  if (!expected.tolerances.empty()) {
+    tolerance += double{expected.tolerances[index]};
+  }
+  return tolerance;
+}
+
+bool Matches(float got, size_t index, const ExpectedOutput& expected) {
+  const float want = expected.values[index];
   if (std::isnan(want) || std::isnan(got)) {
     return std::isnan(want) && std::isnan(got);
   }
   if (std::isinf(want) || std::isinf(got)) return got == want;
-  const double error = std::abs(double{got} - double{want});
-  return error <= expected.abs_tolerance +
-                      expected.rel_tolerance * std::abs(double{want});
+  return std::abs(double{got} - double{want}) <= Tolerance(index, expected);
 }
 
 // Calls `differs(index)` for every element; `show` fills in the first one.
@@ -86,6 +95,13 @@ absl::Status CheckExpectedShape(const OutputRegion& output, int64_t live_bytes,
   const size_t given = IsNumeric(output.element)
                            ? expected.values.size() * element_bytes
                            : expected.bytes.size();
+  if (!expected.tolerances.empty() &&
+      expected.tolerances.size() != expected.values.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("oracle: ", expected.tolerances.size(), " tolerances for ",
+                     expected.values.size(), " values of '", output.name,
+                     "'; give none, or one a value"));
+  }
   if (given == static_cast<size_t>(live_bytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "oracle: expected values for ", given, " bytes of '", output.name,
@@ -100,14 +116,12 @@ std::optional<OutputDifference> CompareWithExpected(
   return FirstDifference(
       got.size() / bytes, bytes,
       [&](size_t i) {
-        return !Matches(Number(element, Bits(got, i, bytes)),
-                        expected.values[i], expected);
+        return !Matches(Number(element, Bits(got, i, bytes)), i, expected);
       },
       [&](size_t i, OutputDifference& first) {
         first.got = Show(element, Bits(got, i, bytes));
         first.expected = absl::StrFormat(
-            "%.9g (tolerance abs %g, rel %g)", expected.values[i],
-            expected.abs_tolerance, expected.rel_tolerance);
+            "%.9g (tolerance %g)", expected.values[i], Tolerance(i, expected));
       });
 }
 

@@ -34,7 +34,8 @@ struct CaptureOptions {
   std::vector<Bucket> buckets;
   /// Hashes the arena before and after the captures and fails when they differ:
   /// then something ran during capture instead of being recorded, for example a
-  /// launch on another stream, and its result would stay frozen for ever.
+  /// launch on another stream, and its result would stay frozen for ever. Work
+  /// of another stream that is still in flight by then may be missed.
   bool verify_capture_ran_nothing = false;
 };
 

@@ -66,6 +66,9 @@ struct ExpectedOutput {
   std::vector<float> values;
   double abs_tolerance = 0;
   double rel_tolerance = 0;
+  /// Empty, or what each value's own error may be on top of that: one bound for
+  /// all elements would hide small errors beside large values.
+  std::vector<float> tolerances;
   /// For every other element type, compared exactly.
   std::vector<std::byte> bytes;
 };
