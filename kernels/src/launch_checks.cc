@@ -171,8 +171,8 @@ void CheckBuilt(ArgChecker& check, const BuiltWorklist& built,
                 const MoeFp8Layout& layout, DevicePtr slab,
                 const MoeLayerShape& shape, int64_t rows, int64_t width) {
   check.Require(built.layout_id == layout.id(), "layout",
-                "is not the one the worklist was built in; give builder and "
-                "GEMM of a graph one layout");
+                "got another one than the worklist was built in; give builder "
+                "and GEMM of a graph one layout");
   check.Require(
       built.slab == slab, "slab",
       absl::StrCat("got ", slab.ToString(), ", but the worklist was built in ",

@@ -212,7 +212,8 @@ TEST_F(ListRefusalTest, BuildWorklist) {
         [](WorklistArgs& a) { a.routing_layout = MoeRoutingLayout(); }},
        {"routing_layout.rows",
         [this](WorklistArgs& a) { a.routing_layout = other_routing_; }},
-       {"layout.worklist", [](WorklistArgs& a) { a.width = 1088; }},
+       {"layout.small_worklist", [](WorklistArgs& a) { a.width = 1088; }},
+       {"layout.worklist", [](WorklistArgs& a) { a.width = 1536; }},
        {"routing_layout.offsets", [](WorklistArgs& a) { a.experts = 400; }},
        {"routing_layout.topk_ids", [](WorklistArgs& a) { a.topk = 9; }}});
 }

@@ -30,8 +30,11 @@ TEST_F(LoadTest, EveryFailingCallIsReportedAndLeaksNothing) {
   ASSERT_OK_AND_ASSIGN(const ContextRef faulty,
                        Context::RetainPrimary(faults->driver()));
   faults->ResetCounts();
-  ASSERT_OK(MoeKernels::Load(faulty));
-  const int64_t calls = faults->calls();
+  int64_t calls = 0;
+  {
+    ASSERT_OK_AND_ASSIGN(const MoeKernels kernels, MoeKernels::Load(faulty));
+    calls = faults->calls();  // without those that unload it again
+  }
   ASSERT_GT(calls, 10);
   const int64_t live = soft() ? soft()->live_handles() : 0;
   for (int64_t nth = 1; nth <= calls; ++nth) {
@@ -40,8 +43,8 @@ TEST_F(LoadTest, EveryFailingCallIsReportedAndLeaksNothing) {
     faults->Disarm();
     const std::string failed = faults->last_failed_call();
     SCOPED_TRACE(::testing::Message() << "call " << nth << ": " << failed);
-    if (failed == "cuCtxPopCurrent" || failed == "cuModuleUnload") {
-      // Cleaning up has nobody to tell; it is tried again.
+    if (failed == "cuCtxPopCurrent") {
+      // The work is done by then, and there is nobody to tell.
       EXPECT_OK(status);
     } else {
       EXPECT_THAT(status.message(), HasSubstr(failed));

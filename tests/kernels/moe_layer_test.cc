@@ -193,9 +193,9 @@ TEST_P(MoeLayerRefusalTest, ABufferThatIsTooSmallIsNamedAndNothingRuns) {
                                HasSubstr("max_batch_tokens"))));
     buffer->bytes = bytes;
   }
-  EXPECT_THAT(
-      Enqueue(kernels(), stream(), setup, 17, /*stable=*/false),
-      StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("moe_routing")));
+  EXPECT_THAT(Enqueue(kernels(), stream(), setup, 17, /*stable=*/false),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("moe_fp8_scratch")));
   ASSERT_OK(Synchronize());
   if (soft()) {
     EXPECT_EQ(soft()->kernels_executed(), before);
