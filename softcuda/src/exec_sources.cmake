@@ -24,10 +24,12 @@ set(SOFTCUDA_EXEC_SOURCES
 
 # The handlers. Each group is compiled once for each instruction set, through a
 # generated file that names it; form_table.cc chooses when the library is first
-# used. Groups that gain nothing from wide vectors are compiled once.
-set(_softcuda_groups alu_approx alu_bits alu_compare alu_float alu_half alu_int
-  alu_rounded convert convert_narrow matrix mem_global mem_local move warp_ops)
-set(_softcuda_plain_groups async_copy atomics control)
+# used. Groups that are rare in kernels, or gain nothing from wide vectors, are
+# compiled once: each costs seconds to compile.
+set(_softcuda_groups alu_bits alu_compare alu_float alu_int convert
+  convert_narrow matrix mem_global mem_local move warp_ops)
+set(_softcuda_plain_groups alu_approx alu_half alu_rounded async_copy atomics
+  control)
 set(_softcuda_isas base)
 set(_softcuda_v3_flags -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -36,7 +38,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     COMPILE_DEFINITIONS SOFTCUDA_HAVE_ISA_V3=1)
 endif()
 # The order of operations is what PTX says; errno and traps are nobody's.
-set(_softcuda_group_flags -O3 -ffp-contract=off -fno-math-errno
+set(_softcuda_group_flags -ffp-contract=off -fno-math-errno
   -fno-trapping-math)
 set(_softcuda_generated "${CMAKE_CURRENT_BINARY_DIR}/exec_groups")
 foreach(isa IN LISTS _softcuda_isas)
@@ -50,7 +52,12 @@ foreach(isa IN LISTS _softcuda_isas)
       "#define SOFTCUDA_ISA isa_${isa}\n#include \"exec/ops/${group}.cc\"\n")
     set(flags ${_softcuda_group_flags})
     if(isa STREQUAL "v3")
-      list(APPEND flags ${_softcuda_v3_flags})
+      list(APPEND flags -O3 ${_softcuda_v3_flags})
+    elseif(group IN_LIST _softcuda_groups AND "v3" IN_LIST _softcuda_isas)
+      # For processors without AVX2 alone: there it has to work, not to be fast.
+      list(APPEND flags -O1)
+    else()
+      list(APPEND flags -O2)
     endif()
     if(group STREQUAL "alu_rounded")
       list(APPEND flags -frounding-math)

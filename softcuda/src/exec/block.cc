@@ -215,14 +215,16 @@ void Block::Start(uint64_t position) {
 
 bool Block::RunWarp(Warp& warp, int64_t slice) {
   warp.slice = slice;
+  warp.turn = slice;
   warp.turn_over = false;
+  warp.polls = 0;
   const Inst* inst = warp.pc;
   do {
     uint32_t guard;
     std::memcpy(&guard, warp.registers + inst->guard, sizeof(guard));
     inst = inst->fn(warp, *inst, warp.active & (guard ^ inst->invert));
   } while (inst != nullptr);
-  warp.steps += static_cast<uint64_t>(slice - warp.slice);
+  warp.steps += static_cast<uint64_t>(warp.turn - warp.slice);
   if (warp.turn_over) warp.steps += kSleepSteps;
   return !faulted_;
 }

@@ -76,12 +76,13 @@ void AddAll(FormTable& table, std::initializer_list<AddGroup*> groups) {
 #define SOFTCUDA_GROUPS(isa)                                                 \
   {                                                                          \
     isa::AddIntegerForms, isa::AddBitForms, isa::AddCompareForms,            \
-        isa::AddFloatForms, isa::AddApproximateForms, isa::AddRoundedForms,  \
-        isa::AddHalfForms, isa::AddConvertForms, isa::AddNarrowConvertForms, \
-        isa::AddMoveForms, isa::AddGlobalMemoryForms,                        \
-        isa::AddLocalMemoryForms, isa::AddWarpForms, isa::AddMatrixForms,    \
-        isa_base::AddAsyncCopyForms, isa_base::AddAtomicForms,               \
-        isa_base::AddControlForms                                            \
+        isa::AddFloatForms, isa::AddConvertForms,                            \
+        isa::AddNarrowConvertForms, isa::AddMoveForms,                       \
+        isa::AddGlobalMemoryForms, isa::AddLocalMemoryForms,                 \
+        isa::AddWarpForms, isa::AddMatrixForms,                              \
+        isa_base::AddApproximateForms, isa_base::AddRoundedForms,            \
+        isa_base::AddHalfForms, isa_base::AddAsyncCopyForms,                 \
+        isa_base::AddAtomicForms, isa_base::AddControlForms                  \
   }
 
 void Fill(FormTable& table) {

@@ -47,6 +47,7 @@ class Worker {
       const Block::Outcome outcome = state_.IsMoot(block->position())
                                          ? Block::Outcome::kFinished
                                          : block->Run();
+      stalled_ = outcome == Block::Outcome::kWaiting ? stalled_ + 1 : 0;
       if (outcome == Block::Outcome::kFinished) {
         if (idle_ != nullptr) {
           resident_left_.fetch_add(1, std::memory_order_relaxed);
@@ -56,7 +57,6 @@ class Worker {
       }
       // After a fault nobody waits for blocks that may never end.
       if (state_.has_fault()) continue;
-      waiting_ = outcome == Block::Outcome::kWaiting;
       suspended_.push_back(std::move(block));
     }
   }
@@ -75,8 +75,11 @@ class Worker {
       out_of_blocks_ = true;
     }
     if (suspended_.empty()) return nullptr;
-    // All that is left waits, perhaps for the host.
-    if (waiting_) std::this_thread::yield();
+    if (stalled_ > suspended_.size()) {
+      // All that is left waits, perhaps for the host.
+      stalled_ = 0;
+      std::this_thread::yield();
+    }
     std::unique_ptr<Block> block = std::move(suspended_.front());
     suspended_.pop_front();
     return block;
@@ -93,7 +96,7 @@ class Worker {
   std::deque<std::unique_ptr<Block>> suspended_;
   std::unique_ptr<Block> idle_;
   bool out_of_blocks_ = false;
-  bool waiting_ = false;
+  size_t stalled_ = 0;  // turns in a row that only waited
 };
 
 bool IsValid(const Launch& launch) {

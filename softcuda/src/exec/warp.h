@@ -61,6 +61,7 @@ struct alignas(64) Warp {
   uint32_t live = 0;    ///< lanes that have not exited
   const Inst* reconverge = nullptr;
   int64_t slice = 0;  ///< steps left of this turn
+  int64_t turn = 0;   ///< steps that this turn began with
   Block* block = nullptr;
   std::byte* shared = nullptr;
   uint32_t shared_bytes = 0;
@@ -74,6 +75,7 @@ struct alignas(64) Warp {
   const Inst* pc = nullptr;  ///< where to go on when it runs again
   WarpState state = WarpState::kReady;
   bool turn_over = false;  ///< the warp gave up the rest of its turn
+  int64_t polls = 0;       ///< of this turn; see kMaxPolls
   uint32_t index = 0;
   uint32_t threads = 0;  ///< lanes that exist
   uint64_t steps = 0;    ///< executed in earlier turns
@@ -85,6 +87,10 @@ struct alignas(64) Warp {
   std::vector<PendingCopy> copies;
   uint32_t copy_group = 0;  ///< of the next copy
 };
+
+/// A warp that polls this often in one turn waits for someone else, and its
+/// turn ends at the next jump.
+inline constexpr int64_t kMaxPolls = 1024;
 
 /// What a barrier instruction does; in Inst::imm, with kBarrierHasCount when a
 /// thread count is among the operands. The operands are the destination of a

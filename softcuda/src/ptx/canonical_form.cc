@@ -9,6 +9,8 @@
 namespace softcuda::ptx {
 namespace {
 
+constexpr int kLoadPollWeight = 32;
+
 bool StartsWith(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
@@ -104,6 +106,10 @@ CanonicalForm CanonicalizeMemory(const std::vector<std::string_view>& words) {
     }
   }
   form.order_sensitive = IsOrderSensitive(kept, is_polling);
+  // A load that asks for the newest value is most often part of a loop that
+  // waits; an atomic seldom is.
+  if (kept[0] == "ld" && is_polling) form.poll_weight = kLoadPollWeight;
+  if (kept[0] == "atom") form.poll_weight = 1;
   form.text = Join(kept);
   return form;
 }

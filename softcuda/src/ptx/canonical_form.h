@@ -15,6 +15,8 @@ struct CanonicalForm {
   bool fence_after = false;   ///< an acquire
   bool reads_param = false;   ///< ld or st of the .param space
   bool is_hint = false;       ///< does nothing; its operands do not matter
+  /// How much executing it looks like waiting for someone: 0 not at all.
+  int poll_weight = 0;
   /// What the instruction leaves behind may depend on the order of blocks.
   bool order_sensitive = false;
 };

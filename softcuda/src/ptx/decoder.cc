@@ -10,7 +10,7 @@
 namespace softcuda::ptx {
 namespace {
 
-constexpr size_t kMaxInstructions = size_t{1} << 21;
+constexpr size_t kMaxInstructions = size_t{1} << 19;
 
 uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -176,7 +176,7 @@ bool Decoder::DecodeFunction(Frame* frame) {
     place_labels(k);
     instruction_ = &function.body[k];
     if (draft_->code.size() > kMaxInstructions) {
-      return Fail("the kernel has more than 2^21 instructions");
+      return Fail("the kernel has more than 2^19 instructions");
     }
     if (!DecodeInstruction(function.body[k])) return false;
   }
@@ -230,6 +230,7 @@ bool Decoder::DecodeInstruction(const Instruction& instruction) {
   if (canonical.fence_before) Append(".fence");
   if (!Emit(*form, instruction)) return false;
   if (canonical.fence_after) Append(".fence");
+  if (canonical.poll_weight != 0) Append(".poll")->imm = canonical.poll_weight;
   if (instruction.opcode == "trap" && !instruction.has_guard) {
     draft_->code.back().flow = DraftInst::Flow::kDeadEnd;
   }

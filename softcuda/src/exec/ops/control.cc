@@ -90,6 +90,18 @@ const Inst* Nanosleep(Warp& w, const Inst& i, uint32_t mask) {
   return nullptr;
 }
 
+const Inst* Poll(Warp& w, const Inst& i, uint32_t mask) {
+  if (mask == 0) return &i + 1;
+  w.polls += i.imm;
+  if (w.polls >= kMaxPolls) {
+    w.turn_over = true;
+    // The next jump ends the turn; what was executed still counts.
+    w.turn -= w.slice;
+    w.slice = 0;
+  }
+  return &i + 1;
+}
+
 // The block completes the barrier; the warp goes on behind this instruction.
 const Inst* Barrier(Warp& w, const Inst& i, uint32_t mask) {
   if (mask == 0) return &i + 1;
@@ -139,6 +151,7 @@ void AddControlForms(FormTable& t) {
   t.Add("setmaxnreg.dec.sync.aligned.u32", Nothing, "i");
   t.Add("bar.warp.sync", Nothing, "r");
   t.Add(".fence", Fence, "");
+  t.Add(".poll", Poll, "");
   t.Add("nanosleep.u32", Nanosleep, "r");
   AddBarrier(t, ".bar.sync/1", "r", BarrierKind::kSync, false);
   AddBarrier(t, ".bar.sync/2", "r r", BarrierKind::kSync, true);
