@@ -111,6 +111,7 @@ MeasurePlan MeasurePlan::For(const Options& options, DriverKind kind) {
                      : (is_gpu ? kGpuSamples : kSoftcudaSamples);
   if (is_gpu) {
     plan.replays = options.replays > 0 ? options.replays : kGpuReplays;
+    plan.untimed_rounds = 1;
   }
   return plan;
 }
@@ -122,7 +123,8 @@ absl::StatusOr<BucketFigures> MeasureBucket(CapturedGraph& graph,
   const Context::Scope scope = graph.lane().context()->MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(scope.status());
   const StepContext context{arena, graph.lane().stream(), graph.bucket()};
-  PERMAFROST_RETURN_IF_ERROR(TimeOnHost(graph, eager, context, 1));
+  PERMAFROST_RETURN_IF_ERROR(
+      TimeOnHost(graph, eager, context, plan.untimed_rounds));
   PERMAFROST_ASSIGN_OR_RETURN(HostSamples host,
                               TimeOnHost(graph, eager, context, plan.samples));
   std::vector<int64_t> device;

@@ -19,6 +19,8 @@ struct MeasurePlan {
   /// Back-to-back replays behind one device time; 0: no device times, because
   /// the driver's event times would not be a device's.
   int64_t replays = 0;
+  /// Rounds in front that are not kept: for the clocks and caches of a GPU.
+  int64_t untimed_rounds = 0;
 
   /// The plan for the options, defaults by the kind of driver filled in.
   static MeasurePlan For(const Options& options, DriverKind kind);
@@ -32,7 +34,7 @@ struct MeasurePlan {
 /// around `replays` replays in a row, divided by their number; replays in front
 /// of the first event keep the device busy, so that the host's own launch gap
 /// is not in it. Eager and replayed samples take turns. The graph was uploaded
-/// when it was made, and an untimed round runs first.
+/// when it was made.
 ///
 /// Between two replays the loop reads the clock and stores a number, no more.
 /// Errors: the driver's.

@@ -107,6 +107,7 @@ inline constexpr const char* kInterpreterTimeNote =
 /// Parts of the report as text, in the order of a run. Each ends in a newline.
 std::string HeaderText(const RunReport& report);
 std::string ArenaText(const RunReport& report);
+std::string FreezeText(const RunReport& report);
 std::string CaptureText(const RunReport& report);
 std::string VerificationText(const RunReport& report);
 std::string TimingText(const RunReport& report);

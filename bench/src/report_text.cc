@@ -78,11 +78,12 @@ std::string HeaderText(const RunReport& report) {
 std::string ArenaText(const RunReport& report) {
   std::string text = absl::StrCat("\narena\n", report.plan->ToTable());
   if (!text.ends_with('\n')) text += '\n';
-  if (report.fingerprint.has_value()) {
-    absl::StrAppendFormat(&text, "address fingerprint: 0x%016x, epoch %d\n",
-                          *report.fingerprint, report.epoch);
-  }
   return text;
+}
+
+std::string FreezeText(const RunReport& report) {
+  return absl::StrFormat("address fingerprint: 0x%016x, epoch %d\n",
+                         report.fingerprint.value_or(0), report.epoch);
 }
 
 std::string CaptureText(const RunReport& report) {

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "driver_probe.h"
 #include "measure.h"
@@ -56,7 +55,8 @@ ExitCode CodeOfDriverError(const DriverChoice& choice,
                            const absl::Status& status) {
   const bool is_no_driver =
       choice.select == DriverChoice::Select::kPath &&
-      (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status));
+      (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
+       access(choice.path.c_str(), F_OK) != 0);
   return is_no_driver ? ExitCode::kBadInput : ExitCode::kNoDevice;
 }
 
@@ -86,6 +86,7 @@ class Run {
   }
   // Returns false, after noting why, when `status` is not OK.
   bool Succeeded(const absl::Status& status, ExitCode code_otherwise);
+  void TakeDriverReports();
   void Found(std::string what) {
     report_.other_findings.push_back(std::move(what));
   }
@@ -126,15 +127,28 @@ class Run {
 bool Run::Succeeded(const absl::Status& status, ExitCode code_otherwise) {
   if (status.ok()) return true;
   report_.exit_code = code_otherwise;
-  if (report_.failure.empty()) {
-    const std::vector<std::string> lines =
-        absl::StrSplit(std::string(status.message()), '\n');
-    report_.failure = lines.front();
-  }
+  std::string reason(status.message());
   if (code_otherwise == ExitCode::kSomethingFound) {
+    // What a checker saw says more than the error that followed from it.
+    TakeDriverReports();
+    if (!report_.other_findings.empty()) {
+      reason = report_.other_findings.front();
+    }
     Found(std::string(status.message()));
   }
+  if (report_.failure.empty()) {
+    report_.failure = reason.substr(0, reason.find('\n'));
+  }
   return false;
+}
+
+void Run::TakeDriverReports() {
+  const std::optional<SoftcudaControl> control =
+      SoftcudaControl::Of(context_->driver());
+  if (!control.has_value()) return;
+  for (const std::string& text : control->TakeReports()) {
+    Found(absl::StrCat("softcuda: ", text));
+  }
 }
 
 std::vector<Bucket> Run::Buckets() const {
@@ -270,7 +284,8 @@ absl::Status Run::Capture() {
   absl::StatusOr<GraphSet> graphs =
       CaptureAll(*frozen_, *warm_set_, *lane_, capture);
   if (!graphs.ok()) {
-    AuditRefusedStep();
+    // Where no driver call failed, the recording was refused by its audit.
+    if (!CuResultOf(graphs.status()).has_value()) AuditRefusedStep();
     return graphs.status();
   }
   graphs_ = *std::move(graphs);
@@ -367,13 +382,15 @@ void Run::Release() {
   if (parts_.has_value()) status.Update(parts_->Release());
   parts_.reset();
   lane_.reset();
-  if (!status.ok()) Found(absl::StrCat("release: ", status.message()));
+  TakeDriverReports();
+  if (!status.ok()) {
+    // A context that a fault has ended takes nothing back.
+    Found(absl::StrCat("release: ", status.message()));
+    return;
+  }
   const std::optional<SoftcudaControl> control =
       SoftcudaControl::Of(context_->driver());
   if (!control.has_value()) return;
-  for (const std::string& text : control->TakeReports()) {
-    Found(absl::StrCat("softcuda: ", text));
-  }
   const int64_t handles = control->live_handles() - live_handles_before_;
   const int64_t bytes = control->live_bytes() - live_bytes_before_;
   if (handles != 0 || bytes != 0) {
@@ -392,10 +409,11 @@ void Run::ExecuteOnDevice() {
   }
   absl::Status status = BuildStep();
   if (!Succeeded(status, CodeOfDeviceError(status))) return Release();
+  Print(ArenaText(report_));
   if (!Succeeded(WarmUpAndFreeze(), ExitCode::kSomethingFound)) {
     return Release();
   }
-  Print(ArenaText(report_));
+  Print(FreezeText(report_));
   const bool captured = Succeeded(Capture(), ExitCode::kSomethingFound);
   Print(CaptureText(report_));
   if (captured && Succeeded(Verify(), ExitCode::kSomethingFound)) {
