@@ -4,6 +4,7 @@
 // f32 and f64 arithmetic, rounded to nearest.
 #include <type_traits>
 
+#include "exec/ops/arithmetic.h"
 #include "exec/ops/lanes.h"
 #include "exec/ops/numbers.h"
 #include "exec/ops/registration.h"
@@ -16,48 +17,6 @@ using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 template <class T>
 inline constexpr Word<T> kSign = Word<T>{1} << (8 * sizeof(T) - 1);
 
-struct Add {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a * b;
-  }
-};
-struct Div {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a / b;
-  }
-};
-struct Fma {
-  static SOFTCUDA_INLINE float Do(float a, float b, float c) {
-    return __builtin_fmaf(a, b, c);
-  }
-  static SOFTCUDA_INLINE double Do(double a, double b, double c) {
-    return __builtin_fma(a, b, c);
-  }
-};
-struct Sqrt {
-  static SOFTCUDA_INLINE float Do(float a) { return __builtin_sqrtf(a); }
-  static SOFTCUDA_INLINE double Do(double a) { return __builtin_sqrt(a); }
-};
-struct Rcp {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a) {
-    return T{1} / a;
-  }
-};
 struct Rsqrt {
   template <class T>
   static SOFTCUDA_INLINE T Do(T a) {

@@ -6,6 +6,7 @@
 #include <cfenv>
 #include <type_traits>
 
+#include "exec/ops/arithmetic.h"
 #include "exec/ops/lanes.h"
 #include "exec/ops/numbers.h"
 #include "exec/ops/registration.h"
@@ -13,48 +14,6 @@
 namespace softcuda::exec::SOFTCUDA_ISA {
 namespace {
 
-struct Add {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a + b;
-  }
-};
-struct Sub {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a - b;
-  }
-};
-struct Mul {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a * b;
-  }
-};
-struct Div {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a, T b) {
-    return a / b;
-  }
-};
-struct Fma {
-  static SOFTCUDA_INLINE float Do(float a, float b, float c) {
-    return __builtin_fmaf(a, b, c);
-  }
-  static SOFTCUDA_INLINE double Do(double a, double b, double c) {
-    return __builtin_fma(a, b, c);
-  }
-};
-struct Rcp {
-  template <class T>
-  static SOFTCUDA_INLINE T Do(T a) {
-    return T{1} / a;
-  }
-};
-struct Sqrt {
-  static SOFTCUDA_INLINE float Do(float a) { return __builtin_sqrtf(a); }
-  static SOFTCUDA_INLINE double Do(double a) { return __builtin_sqrt(a); }
-};
 template <class To>
 struct Convert {
   template <class T>

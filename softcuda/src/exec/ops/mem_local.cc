@@ -92,24 +92,12 @@ void AddLocalMemoryForms(FormTable& t) {
   AddVector<M, R, 1>(t, "", type, "=" to " m32", "m32 " from);      \
   AddVector<M, R, 2>(t, ".v2", type, "=2" to " m32", "m32 2" from); \
   AddVector<M, R, 4>(t, ".v4", type, "=4" to " m32", "m32 4" from)
-  SOFTCUDA_ADD_TYPE(uint8_t, uint16_t, ".b8", "h", "h");
-  SOFTCUDA_ADD_TYPE(uint8_t, uint16_t, ".u8", "h", "h");
-  SOFTCUDA_ADD_TYPE(int8_t, int16_t, ".s8", "H", "h");
-  SOFTCUDA_ADD_TYPE(uint16_t, uint16_t, ".b16", "h", "h");
-  SOFTCUDA_ADD_TYPE(uint16_t, uint16_t, ".u16", "h", "h");
-  SOFTCUDA_ADD_TYPE(uint16_t, uint16_t, ".s16", "H", "h");
-  SOFTCUDA_ADD_TYPE(uint32_t, uint32_t, ".b32", "r", "r");
-  SOFTCUDA_ADD_TYPE(uint32_t, uint32_t, ".u32", "r", "r");
-  SOFTCUDA_ADD_TYPE(uint32_t, uint32_t, ".s32", "R", "r");
-  SOFTCUDA_ADD_TYPE(uint32_t, uint32_t, ".f32", "r", "r");
+  SOFTCUDA_NARROW_MEMORY_TYPES(SOFTCUDA_ADD_TYPE);
 #undef SOFTCUDA_ADD_TYPE
 #define SOFTCUDA_ADD_TYPE(type)                                     \
   AddVector<uint64_t, uint64_t, 1>(t, "", type, "=l m32", "m32 l"); \
   AddVector<uint64_t, uint64_t, 2>(t, ".v2", type, "=2l m32", "m32 2l")
-  SOFTCUDA_ADD_TYPE(".b64");
-  SOFTCUDA_ADD_TYPE(".u64");
-  SOFTCUDA_ADD_TYPE(".s64");
-  SOFTCUDA_ADD_TYPE(".f64");
+  SOFTCUDA_WIDE_MEMORY_TYPES(SOFTCUDA_ADD_TYPE);
 #undef SOFTCUDA_ADD_TYPE
 }
 

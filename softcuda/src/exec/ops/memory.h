@@ -16,6 +16,28 @@
 #define SOFTCUDA_DEVICE_MEMORY
 #endif
 
+/// The element types of ld and st, as `add(M, R, type, to, from)` for those of
+/// at most 32 bits: the type in memory, the type that fills a register, the
+/// PTX type, and the operand notation (form_table.h) of destination and source.
+#define SOFTCUDA_NARROW_MEMORY_TYPES(add)    \
+  add(uint8_t, uint16_t, ".b8", "h", "h");   \
+  add(uint8_t, uint16_t, ".u8", "h", "h");   \
+  add(int8_t, int16_t, ".s8", "H", "h");     \
+  add(uint16_t, uint16_t, ".b16", "h", "h"); \
+  add(uint16_t, uint16_t, ".u16", "h", "h"); \
+  add(uint16_t, uint16_t, ".s16", "H", "h"); \
+  add(uint32_t, uint32_t, ".b32", "r", "r"); \
+  add(uint32_t, uint32_t, ".u32", "r", "r"); \
+  add(uint32_t, uint32_t, ".s32", "R", "r"); \
+  add(uint32_t, uint32_t, ".f32", "r", "r")
+
+/// Those of 64 bits, as `add(type)`.
+#define SOFTCUDA_WIDE_MEMORY_TYPES(add) \
+  add(".b64");                          \
+  add(".u64");                          \
+  add(".s64");                          \
+  add(".f64")
+
 namespace softcuda::exec::SOFTCUDA_ISA {
 
 /// How the addresses of a warp lie.
