@@ -37,9 +37,11 @@ class Auditor {
         policy_(policy),
         record_(std::make_shared<GraphRecord>()) {}
 
-  AuditReport Run(CUgraph graph) {
+  // `current` tells whether the arena's context could be made current; the
+  // answers of another one would be about other memory.
+  AuditReport Run(CUgraph graph, const absl::Status& current) {
     const absl::StatusOr<std::vector<CUgraphNode>> nodes =
-        ListNodes(driver_, graph);
+        current.ok() ? ListNodes(driver_, graph) : current;
     if (!nodes.ok()) {
       Unreadable(nodes.status());
     } else if (nodes->empty()) {
@@ -488,11 +490,12 @@ class Auditor {
 
 AuditReport AuditGraph(const Driver& driver, CUgraph graph,
                        const AuditScope& scope, const AuditPolicy& policy) {
-  if (scope.arena == nullptr) return Auditor(driver, scope, policy).Run(graph);
+  Auditor auditor(driver, scope, policy);
+  if (scope.arena == nullptr) return auditor.Run(graph, absl::OkStatus());
   // The copy keeps the context alive for the scope.
   const ContextRef context = scope.arena->context();
   const Context::Scope current = context->MakeCurrent();
-  return Auditor(driver, scope, policy).Run(graph);
+  return auditor.Run(graph, current.status());
 }
 
 }  // namespace permafrost

@@ -158,7 +158,7 @@ absl::StatusOr<CaptureSession> CaptureSession::Begin(const Lane& lane,
   return CaptureSession(lane, mode);
 }
 
-absl::StatusOr<Graph> CaptureSession::End(absl::Status recorded) {
+absl::StatusOr<Graph> CaptureSession::End(const absl::Status& recorded) {
   if (!lane_.has_value()) {
     return absl::FailedPreconditionError(
         "capture session: End was called a second time");
@@ -173,14 +173,18 @@ absl::StatusOr<Graph> CaptureSession::End(absl::Status recorded) {
       lane.context()->api().StreamEndCapture(lane.stream(), &graph);
   if (result != CUDA_SUCCESS) LeaveCapture(lane);
 
-  if (!recorded.ok()) {
+  // The capture was ended whether or not the context could be made current; a
+  // scope that failed is an error of this call all the same.
+  const absl::Status& first = recorded.ok() ? scope.status() : recorded;
+  if (!first.ok()) {
     if (result == CUDA_SUCCESS && graph != nullptr) Drop(lane, graph);
-    const std::string call = CuCallOf(recorded);
-    return Surround(recorded,
-                    call.empty()
-                        ? absl::StrCat(label, ": the step failed")
-                        : absl::StrCat(label, ": the step failed in ", call),
-                    WithCure(recorded));
+    const std::string call = CuCallOf(first);
+    const char* failed =
+        recorded.ok() ? ": ending the capture failed" : ": the step failed";
+    return Surround(first,
+                    call.empty() ? absl::StrCat(label, failed)
+                                 : absl::StrCat(label, failed, " in ", call),
+                    WithCure(first));
   }
   if (result == CUDA_SUCCESS) {
     if (graph == nullptr) {

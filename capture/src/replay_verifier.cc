@@ -130,7 +130,7 @@ class VerifyRun {
     const absl::Status status = GuardedCall("the input's write", [&] {
       return input().write(bucket(), lane_.stream());
     });
-    const absl::Status drained = lane_.Drain();
+    absl::Status drained = lane_.Drain();
     if (!status.ok()) {
       return Annotate(status,
                       absl::StrCat("writing input '", input().name, "'"));

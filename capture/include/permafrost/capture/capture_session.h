@@ -58,7 +58,7 @@ class CaptureSession {
   ///   carries a driver call, that call and the cure named.
   /// Errors: `recorded`; else the driver's verdict on the capture. A capture
   ///   that some call invalidated although `recorded` is OK says so.
-  absl::StatusOr<Graph> End(absl::Status recorded = absl::OkStatus());
+  absl::StatusOr<Graph> End(const absl::Status& recorded = absl::OkStatus());
 
  private:
   CaptureSession(Lane lane, CaptureMode mode);
