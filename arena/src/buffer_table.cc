@@ -42,7 +42,7 @@ CheckedSize PaddedExpertRows(Limits limits) {
       .AlignUp(kGemmRowBlock);
 }
 
-std::optional<std::string> NeedsExperts(Config config) {
+std::optional<std::string> NeedsExperts(Config config, Limits /*limits*/) {
   if (config.num_experts != 0) return std::nullopt;
   return "the model has no routed experts";
 }
@@ -208,6 +208,35 @@ absl::string_view ElementTypeName(ElementType element) {
   return "?";
 }
 
+absl::string_view SleepPolicyName(SleepPolicy policy) {
+  switch (policy) {
+    case SleepPolicy::kDiscard:
+      return "discard";
+    case SleepPolicy::kZero:
+      return "zero";
+    case SleepPolicy::kKeep:
+      return "keep";
+    case SleepPolicy::kRestore:
+      return "restore";
+  }
+  return "?";
+}
+
+SleepPolicy DefaultSleepPolicy(Lifetime lifetime) {
+  switch (lifetime) {
+    case Lifetime::kHostWritten:
+    case Lifetime::kPerStep:
+    case Lifetime::kPerLayer:
+      return SleepPolicy::kDiscard;
+    case Lifetime::kConstant:
+    case Lifetime::kPersistentSlab:
+    case Lifetime::kInitOnce:
+    case Lifetime::kState:
+      break;
+  }
+  return SleepPolicy::kKeep;
+}
+
 absl::Span<const BufferRow> BufferTable() { return kTable; }
 
 absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
@@ -228,9 +257,10 @@ absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
     size.lifetime = row.lifetime;
     size.toucher = row.toucher;
     size.tag = row.tag;
+    size.sleep = row.sleep.value_or(DefaultSleepPolicy(row.lifetime));
     size.meaning = row.meaning;
     std::optional<std::string> reason;
-    if (row.gate != nullptr) reason = row.gate(config);
+    if (row.gate != nullptr) reason = row.gate(config, limits);
     if (reason) {
       size.gate_reason = *std::move(reason);
     } else {

@@ -35,6 +35,14 @@ enum class Toucher {
   kDeviceWritesHostReads,
 };
 
+/// What becomes of a buffer's content when the arena sleeps and wakes.
+enum class SleepPolicy {
+  kDiscard,  ///< undefined after waking; the next step writes it first
+  kZero,     ///< zeros after waking
+  kKeep,     ///< kept in pinned host memory
+  kRestore,  ///< written anew by the engine's hook
+};
+
 /// What a buffer holds; `kMixed` is a slab of regions of several types.
 enum class ElementType { kF32, kBf16, kE4m3, kI32, kU64, kMixed };
 
@@ -42,6 +50,11 @@ enum class ElementType { kF32, kBf16, kE4m3, kI32, kU64, kMixed };
 absl::string_view LifetimeName(Lifetime lifetime);
 absl::string_view ToucherName(Toucher toucher);
 absl::string_view ElementTypeName(ElementType element);
+absl::string_view SleepPolicyName(SleepPolicy policy);
+
+/// What a buffer of that lifetime does when its row does not say: scratch and
+/// host-written buffers are discarded, all others are kept.
+SleepPolicy DefaultSleepPolicy(Lifetime lifetime);
 
 /// One buffer of the forward pass: all that is known of it before a model is.
 ///
@@ -56,7 +69,7 @@ struct BufferRow {
   int64_t row_padding;
   /// Why this model has no such buffer; nullopt when it has one. A null
   /// function means that every model has it.
-  std::optional<std::string> (*gate)(const ModelConfig&);
+  std::optional<std::string> (*gate)(const ModelConfig&, const ServingLimits&);
   /// Size in bytes, row padding included. Called only where the gate is open.
   absl::StatusOr<int64_t> (*bytes)(const ModelConfig&, const ServingLimits&);
   Lifetime lifetime;
@@ -65,6 +78,18 @@ struct BufferRow {
   const char* tag;
   /// What a dense model keeps in this buffer, where that differs.
   std::optional<ElementType> dense_element = std::nullopt;
+  /// What else shares its bytes by design, one use a word or two: a union that
+  /// the size takes the largest part of. Null-terminated; null: none.
+  const char* const* aliases = nullptr;
+  /// Size under `SizeRules::kSeed`; null: as `bytes`.
+  absl::StatusOr<int64_t> (*seed_bytes)(const ModelConfig&,
+                                        const ServingLimits&) = nullptr;
+  /// What the original design keeps where the gate is closed: 0, or 256 for its
+  /// placeholders.
+  int64_t seed_gated_bytes = 0;
+  /// The original design has no such buffer; absent under its rules.
+  bool is_ours = false;
+  std::optional<SleepPolicy> sleep = std::nullopt;
 };
 
 /// The buffers of the decode layer, in the order in which they are placed.
@@ -82,6 +107,10 @@ struct BufferSize {
   Toucher toucher = Toucher::kDevice;
   std::string tag = {};
   std::string meaning = {};
+  SleepPolicy sleep = SleepPolicy::kDiscard;
+  /// The engine allocated it and only tells where it is; it takes no bytes of
+  /// the arena, and sleep leaves it to its owner.
+  bool is_registered_outside = false;
 };
 
 /// Works out every row of the table.

@@ -12,6 +12,27 @@
 
 namespace permafrost {
 
+/// What one layer of a model does besides its norms.
+enum class LayerKind {
+  kFullAttention,
+  kSlidingAttention,
+  kLinearAttention,  ///< gated delta net or lightning attention
+  kMamba2,
+  kFeedForward,  ///< a layer of its own, dense (nemotron_h '-')
+  kExperts,      ///< a layer of its own, routed (nemotron_h 'E')
+};
+
+/// How the weights are stored.
+enum class Quantization {
+  kNone,
+  kFp8,
+  kMxfp4,
+  kGptq,
+  kAwq,
+  kCompressedTensors,
+  kModelOpt,
+};
+
 /// The figures of a model that decide how large its buffers are.
 ///
 /// One name for each figure, whatever a config.json calls it. A figure that the
@@ -54,6 +75,43 @@ struct ModelConfig {
 
   /// Whether the weights of the chosen experts are scaled to sum to 1.
   bool normalize_topk = false;
+  /// Layers whose feed-forward is routed; 0 for a dense model.
+  int64_t num_moe_layers = 0;
+
+  /// The query projection carries an output gate, which doubles it.
+  bool gated_attention = false;
+
+  /// Gated delta net (linear attention); all 0 where there is none.
+  int64_t gdn_key_heads = 0;
+  int64_t gdn_value_heads = 0;
+  int64_t gdn_key_head_dim = 0;
+  int64_t gdn_value_head_dim = 0;
+  int64_t gdn_conv_kernel = 0;
+
+  /// Mamba-2; all 0 where no layer is one. The inner width is heads * head_dim.
+  int64_t mamba_heads = 0;
+  int64_t mamba_head_dim = 0;
+  int64_t mamba_state = 0;
+  int64_t mamba_groups = 0;
+
+  /// Parallel residual streams of hyper-connections; 0 where there are none.
+  int64_t hyper_connections = 0;
+  int64_t hyper_connection_rank = 0;
+
+  /// Grouped low-rank output projection; 0 where there is none.
+  int64_t o_groups = 0;
+  int64_t o_lora_rank = 0;
+
+  /// Sparse attention indexer; 0 where there is none.
+  int64_t indexer_heads = 0;
+  int64_t indexer_head_dim = 0;
+  int64_t indexer_top_k = 0;
+  int64_t indexer_compress_ratio = 0;
+
+  /// One entry a layer, in order.
+  std::vector<LayerKind> layers = {};
+
+  Quantization quantization = Quantization::kNone;
 
   /// Where the figures came from: a preset's name or a path.
   std::string source;
