@@ -50,6 +50,7 @@ target_include_directories(permafrost_cuda_headers SYSTEM INTERFACE
 #
 # One uncompressed fatbin: cubins for a real driver, and PTX that is plain text
 # inside it, which softcuda reads. -lineinfo gives reports their file and line.
+# Without PERMAFROST_CUBINS only the PTX is made.
 function(permafrost_fatbin)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUTPUT;NAME"
     "SOURCES;HEADERS;INCLUDE_DIRS;DEFINES;ARCHS")
@@ -61,6 +62,9 @@ function(permafrost_fatbin)
   foreach(define IN LISTS arg_DEFINES)
     list(APPEND flags -D "${define}")
   endforeach()
+  if(NOT PERMAFROST_CUBINS)
+    list(FILTER arg_ARCHS INCLUDE REGEX "^compute_")
+  endif()
   foreach(arch IN LISTS arg_ARCHS)
     string(REGEX REPLACE "^(sm|compute)_" "" number "${arch}")
     list(APPEND flags -gencode "arch=compute_${number},code=${arch}")

@@ -3,6 +3,30 @@
 include(GoogleTest)
 find_package(GTest REQUIRED)
 
+# Test programs do little work of their own: quick to compile beats quick to run.
+function(permafrost_test_compile_options target)
+  target_compile_definitions(${target} PRIVATE
+    $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
+endfunction()
+
+# What most tests include, compiled once. Each header is the public one of a
+# library outside the project, so that no test can lean on a header of ours that
+# it does not name; builds without the option show what it leans on otherwise.
+if(PERMAFROST_TEST_PCH)
+  file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc" "int main() { return 0; }\n")
+  add_executable(permafrost_test_pch EXCLUDE_FROM_ALL
+    "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc")
+  target_link_libraries(permafrost_test_pch PRIVATE GTest::gmock_main
+    permafrost_warnings)
+  # No more than that: each test instantiates anew what a header in here leaves
+  # pending, and with JSON among them the tests took longer than without.
+  target_precompile_headers(permafrost_test_pch PRIVATE
+    <cstdint> <functional> <map> <memory> <string> <vector>
+    <gmock/gmock.h> <gtest/gtest.h>)
+  permafrost_test_compile_options(permafrost_test_pch)
+endif()
+
 # permafrost_test(NAME arena.moe_fp8_layout SOURCES x_test.cc [LIBS ...]
 #   [LABELS arena unit ...] [TIMEOUT seconds] [DEFINES ...])
 #
@@ -16,8 +40,11 @@ function(permafrost_test)
   target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gmock_main
     permafrost_warnings)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_compile_definitions(${target} PRIVATE ${arg_DEFINES}
-    $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINES})
+  permafrost_test_compile_options(${target})
+  if(PERMAFROST_TEST_PCH)
+    target_precompile_headers(${target} REUSE_FROM permafrost_test_pch)
+  endif()
   if(PERMAFROST_BUILD_SOFTCUDA AND TARGET permafrost_softcuda)
     add_dependencies(${target} permafrost_softcuda)
   endif()
