@@ -5,6 +5,7 @@
 option(PERMAFROST_BUILD_SOFTCUDA "Build the software CUDA driver" ON)
 option(PERMAFROST_BUILD_BENCH "Build the benchmark programs" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(PERMAFROST_INSTALL "Make install rules and a CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_CHECKED "Check thread rules and invariants at run time" OFF)
 option(PERMAFROST_CUBINS

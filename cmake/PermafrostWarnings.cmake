@@ -11,13 +11,15 @@ target_compile_options(permafrost_warnings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PERMAFROST_WERROR}>>:-Werror>)
 
-# permafrost_component(NAME driver SOURCES ... [PUBLIC_LIBS ...] [PRIVATE_LIBS ...])
+# permafrost_component(NAME driver SOURCES ... [PUBLIC_LIBS ...] [PRIVATE_LIBS ...]
+#   [PRIVATE_INCLUDES ...])
 #
 # A static or shared library `permafrost_NAME` with the alias permafrost::NAME.
 # It sees its own include and src folders and those of the libraries it names,
 # so an include against the arrows of the design does not compile.
 function(permafrost_component)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;PUBLIC_LIBS;PRIVATE_LIBS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" 
+    "SOURCES;PUBLIC_LIBS;PRIVATE_LIBS;PRIVATE_INCLUDES")
   add_library(permafrost_${arg_NAME} ${arg_SOURCES})
   add_library(permafrost::${arg_NAME} ALIAS permafrost_${arg_NAME})
   target_include_directories(permafrost_${arg_NAME}
@@ -29,5 +31,11 @@ function(permafrost_component)
     $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
   target_link_libraries(permafrost_${arg_NAME}
     PUBLIC ${arg_PUBLIC_LIBS}
-    PRIVATE ${arg_PRIVATE_LIBS} $<BUILD_INTERFACE:permafrost_warnings>)
+    PRIVATE ${arg_PRIVATE_LIBS})
+  # Copied and not linked: what is linked, even privately, becomes a part of the
+  # package that find_package(permafrost) gives.
+  target_compile_options(permafrost_${arg_NAME} PRIVATE
+    $<TARGET_PROPERTY:permafrost_warnings,INTERFACE_COMPILE_OPTIONS>)
+  target_include_directories(permafrost_${arg_NAME} SYSTEM PRIVATE
+    ${arg_PRIVATE_INCLUDES})
 endfunction()
