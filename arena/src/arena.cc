@@ -44,8 +44,7 @@ absl::Status ArenaView::CheckFits(absl::string_view name, int64_t bytes) const {
   if (bytes > buffer.bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "buffer '", name, "' is too small: asked for ", bytes, " bytes, holds ",
-        buffer.bytes,
-        "; plan the arena with a larger ServingLimits::max_batch_tokens"));
+        buffer.bytes, "; ", SizeRemedy(plan().Find(name)->sized_by)));
   }
   return absl::OkStatus();
 }

@@ -78,6 +78,7 @@ PlannedBuffer ToPlanned(BufferSize size) {
   buffer.toucher = size.toucher;
   buffer.tag = std::move(size.tag);
   buffer.meaning = std::move(size.meaning);
+  buffer.sized_by = std::move(size.sized_by);
   return buffer;
 }
 

@@ -5,156 +5,81 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "checked_size.h"
-#include "permafrost/arena/moe_fp8_layout.h"
-#include "permafrost/arena/moe_routing_layout.h"
+#include "absl/strings/str_split.h"
+#include "buffer_rows.h"
 #include "permafrost/driver/status.h"
 
 namespace permafrost {
 namespace {
 
-constexpr int64_t kBf16Bytes = 2;
-constexpr int64_t kF32Bytes = 4;
-/// Rows that the GEMMs work in: they write whole blocks of so many.
-constexpr int64_t kGemmRowBlock = 16;
-/// The expert buffers hold at least so many token rows before rounding.
-constexpr int64_t kMinExpertRows = 3;
+/// Sequences that the buffers of a decode batch hold at least.
+constexpr int64_t kMinDecodeRows = 32;
+/// Decode batches are padded to one of these, and above the last one to a
+/// multiple of kRungStep.
+constexpr int64_t kRungs[] = {2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr int64_t kRungStep = 32;
 
-using Config = const ModelConfig&;
-using Limits = const ServingLimits&;
+/// Limits that are switches: what one reserves does not grow with it.
+constexpr absl::string_view kSwitches[] = {"two_bit_weights",
+                                           "rowwise_bf16_copies"};
 
-absl::StatusOr<int64_t> Bytes(CheckedSize size) {
-  if (!size.value()) {
-    return absl::InvalidArgumentError(
-        "size: got a product beyond 2^63-1 or of a negative figure, limit "
-        "2^63-1 bytes; lower max_batch_tokens or mend the config");
+std::vector<BufferRow> AllRows() {
+  std::vector<BufferRow> rows;
+  for (const absl::Span<const BufferRow> part :
+       {internal::StepRows(), internal::AttentionRows(),
+        internal::RecurrentRows(), internal::HyperConnectionRows(),
+        internal::ExpertRows(), internal::QuantizedRows(),
+        internal::AdapterRows()}) {
+    rows.insert(rows.end(), part.begin(), part.end());
   }
-  return *size.value();
+  return rows;
 }
 
-CheckedSize PaddedRows(Limits limits) {
-  return CheckedSize(limits.max_batch_tokens).AlignUp(kGemmRowBlock);
-}
-
-CheckedSize PaddedExpertRows(Limits limits) {
-  return Max(CheckedSize(limits.max_batch_tokens), kMinExpertRows)
-      .AlignUp(kGemmRowBlock);
-}
-
-std::optional<std::string> NeedsExperts(Config config, Limits /*limits*/) {
-  if (config.num_experts != 0) return std::nullopt;
-  return "the model has no routed experts";
-}
-
-absl::StatusOr<int64_t> HiddenStatesBytes(Config config, Limits limits) {
-  return Bytes(CheckedSize(limits.max_batch_tokens) * config.hidden_size *
-               kBf16Bytes);
-}
-
-absl::StatusOr<int64_t> MoeOutputBytes(Config config, Limits limits) {
-  return Bytes(PaddedRows(limits) * config.hidden_size * kBf16Bytes);
-}
-
-absl::StatusOr<int64_t> MoeRoutingBytes(Config config, Limits limits) {
-  PERMAFROST_ASSIGN_OR_RETURN(
-      const MoeRoutingLayout layout,
-      MoeRoutingLayout::ForRows(config, limits.max_batch_tokens));
-  return layout.bytes;
-}
-
-/// Gate and up rows: of every routed pair in fp32, or of every token of a dense
-/// layer. A mixed model runs its dense layers through the same buffer.
-absl::StatusOr<int64_t> ExpertWidthBytes(Config config, Limits limits) {
-  const CheckedSize rows = PaddedExpertRows(limits);
-  if (!config.is_moe()) {
-    return Bytes(rows * config.intermediate_size * kBf16Bytes);
-  }
-  const CheckedSize routed =
-      CheckedSize(config.experts_per_token) * config.moe_intermediate_size;
-  return Bytes(rows * Max(routed, config.intermediate_size) * kF32Bytes);
-}
-
-absl::StatusOr<int64_t> ExpertDownBytes(Config config, Limits limits) {
-  const int64_t pairs_per_row = config.is_moe() ? config.experts_per_token : 1;
-  return Bytes(PaddedExpertRows(limits) * pairs_per_row * config.hidden_size *
-               kBf16Bytes);
-}
-
-absl::StatusOr<int64_t> MoeFp8ScratchBytes(Config config, Limits limits) {
-  PERMAFROST_ASSIGN_OR_RETURN(
-      const MoeFp8Layout layout,
-      MoeFp8Layout::ForRows(config, limits.max_batch_tokens));
-  return layout.bytes;
-}
-
-constexpr BufferRow kTable[] = {
-    {.name = "hidden_states",
-     .meaning = "token activations from layer to layer",
-     .element = ElementType::kBf16,
-     .row_padding = 1,
-     .gate = nullptr,
-     .bytes = HiddenStatesBytes,
-     .lifetime = Lifetime::kPerStep,
-     .toucher = Toucher::kDevice,
-     .tag = "step"},
-    {.name = "moe_output",
-     .meaning = "combined output of the experts, with the residual",
-     .element = ElementType::kBf16,
-     .row_padding = kGemmRowBlock,
-     .gate = nullptr,
-     .bytes = MoeOutputBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step"},
-    {.name = "moe_routing",
-     .meaning = "top-k choices and their grouping by expert",
-     .element = ElementType::kMixed,
-     .row_padding = 1,
-     .gate = NeedsExperts,
-     .bytes = MoeRoutingBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step"},
-    {.name = "expert_gate_out",
-     .meaning = "gate projection of each routed row, then its SwiGLU",
-     .element = ElementType::kF32,
-     .row_padding = kGemmRowBlock,
-     .gate = nullptr,
-     .bytes = ExpertWidthBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step",
-     .dense_element = ElementType::kBf16},
-    {.name = "expert_up_out",
-     .meaning = "up projection of each routed row",
-     .element = ElementType::kF32,
-     .row_padding = kGemmRowBlock,
-     .gate = nullptr,
-     .bytes = ExpertWidthBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step",
-     .dense_element = ElementType::kBf16},
-    {.name = "expert_down_out",
-     .meaning = "down projection of each routed row, before they are combined",
-     .element = ElementType::kBf16,
-     .row_padding = kGemmRowBlock,
-     .gate = nullptr,
-     .bytes = ExpertDownBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step"},
-    {.name = "moe_fp8_scratch",
-     .meaning = "FP8 rows, scales, tile worklist and its counters",
-     .element = ElementType::kMixed,
-     .row_padding = 1,
-     .gate = NeedsExperts,
-     .bytes = MoeFp8ScratchBytes,
-     .lifetime = Lifetime::kPerLayer,
-     .toucher = Toucher::kDevice,
-     .tag = "step"},
+/// Why the row has no buffer, or how many bytes it has.
+struct Sized {
+  std::string gate_reason;
+  int64_t bytes = 0;
 };
+
+absl::StatusOr<Sized> SizeByOurRules(const BufferRow& row,
+                                     const ModelConfig& config,
+                                     const ServingLimits& limits) {
+  if (row.gate != nullptr) {
+    std::optional<std::string> reason = row.gate(config, limits);
+    if (reason) return Sized{*std::move(reason), 0};
+  }
+  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes, row.bytes(config, limits));
+  if (bytes < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "size: got ", bytes,
+        " bytes, limit at least 1; a buffer that a model does not have needs a "
+        "gate with a reason"));
+  }
+  return Sized{"", bytes};
+}
+
+absl::StatusOr<Sized> SizeBySeedRules(const BufferRow& row,
+                                      const ModelConfig& config,
+                                      const ServingLimits& limits) {
+  if (row.is_ours) return Sized{"the original design has no such buffer", 0};
+  if (row.gate != nullptr) {
+    std::optional<std::string> reason = row.gate(config, limits);
+    if (reason && row.seed_gated_bytes > 0) {
+      return Sized{"", row.seed_gated_bytes};
+    }
+    if (reason) return Sized{*std::move(reason), 0};
+  }
+  const auto formula = row.seed_bytes != nullptr ? row.seed_bytes : row.bytes;
+  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes, formula(config, limits));
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("size: got ", bytes, " bytes, limit at least 0"));
+  }
+  if (bytes == 0) return Sized{"the original's formula gives 0 bytes", 0};
+  return Sized{"", bytes};
+}
 
 }  // namespace
 
@@ -237,49 +162,70 @@ SleepPolicy DefaultSleepPolicy(Lifetime lifetime) {
   return SleepPolicy::kKeep;
 }
 
-absl::Span<const BufferRow> BufferTable() { return kTable; }
+absl::Span<const BufferRow> BufferTable() {
+  static const std::vector<BufferRow>* const table =
+      new std::vector<BufferRow>(AllRows());
+  return *table;
+}
+
+int64_t DecodeRows(const ServingLimits& limits) {
+  const int64_t rows = std::max(limits.max_batch_size, kMinDecodeRows);
+  if (limits.rules == SizeRules::kSeed) return rows;
+  for (const int64_t rung : kRungs) {
+    if (rows <= rung) return rung;
+  }
+  const int64_t past = rows % kRungStep;
+  return past == 0 ? rows : rows - past + kRungStep;
+}
+
+std::string SizeRemedy(absl::string_view sized_by) {
+  if (sized_by.empty()) {
+    return "the model's config alone decides its size; plan the arena with the "
+           "config of the model at hand";
+  }
+  if (std::find(std::begin(kSwitches), std::end(kSwitches), sized_by) !=
+      std::end(kSwitches)) {
+    return absl::StrCat("ServingLimits::", sized_by,
+                        " reserves what the model's config asks for; plan the "
+                        "arena with the config of the model at hand");
+  }
+  std::string text = "plan the arena with a larger ";
+  const char* separator = "ServingLimits::";
+  for (const absl::string_view limit : absl::StrSplit(sized_by, ", ")) {
+    absl::StrAppend(&text, separator, limit);
+    separator = " or ServingLimits::";
+  }
+  return text;
+}
 
 absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
     const ModelConfig& config, const ServingLimits& limits,
     absl::Span<const BufferRow> table) {
-  if (limits.max_batch_tokens < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("buffer sizes: max_batch_tokens: got ",
-                     limits.max_batch_tokens, ", limit at least 1"));
-  }
+  PERMAFROST_RETURN_IF_ERROR(Annotate(CheckLimits(limits), "buffer sizes"));
   std::vector<BufferSize> sizes;
   sizes.reserve(table.size());
   for (const BufferRow& row : table) {
+    absl::StatusOr<Sized> sized = limits.rules == SizeRules::kSeed
+                                      ? SizeBySeedRules(row, config, limits)
+                                      : SizeByOurRules(row, config, limits);
+    if (!sized.ok()) {
+      return absl::Status(
+          sized.status().code(),
+          absl::StrCat("buffer '", row.name, "' for ", limits.max_batch_tokens,
+                       " rows: ", sized.status().message()));
+    }
     BufferSize size;
     size.name = row.name;
+    size.bytes = sized->bytes;
+    size.gate_reason = std::move(sized->gate_reason);
     size.element =
         config.is_moe() ? row.element : row.dense_element.value_or(row.element);
     size.lifetime = row.lifetime;
     size.toucher = row.toucher;
     size.tag = row.tag;
-    size.sleep = row.sleep.value_or(DefaultSleepPolicy(row.lifetime));
     size.meaning = row.meaning;
-    std::optional<std::string> reason;
-    if (row.gate != nullptr) reason = row.gate(config, limits);
-    if (reason) {
-      size.gate_reason = *std::move(reason);
-    } else {
-      const absl::StatusOr<int64_t> bytes = row.bytes(config, limits);
-      if (!bytes.ok()) {
-        return absl::Status(bytes.status().code(),
-                            absl::StrCat("buffer '", row.name, "' for ",
-                                         limits.max_batch_tokens,
-                                         " rows: ", bytes.status().message()));
-      }
-      if (*bytes < 1) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "buffer '", row.name, "' for ", limits.max_batch_tokens,
-            " rows: size: got ", *bytes,
-            " bytes, limit at least 1; a buffer that a model does not have "
-            "needs a gate with a reason"));
-      }
-      size.bytes = *bytes;
-    }
+    size.sleep = row.sleep.value_or(DefaultSleepPolicy(row.lifetime));
+    size.sized_by = row.sized_by;
     sizes.push_back(std::move(size));
   }
   return sizes;

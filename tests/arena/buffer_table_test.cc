@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arena/embedded_json.h"
+#include "arena/golden_models.h"
 #include "permafrost/arena/moe_fp8_layout.h"
 #include "permafrost/arena/moe_routing_layout.h"
 #include "support/status_matchers.h"
@@ -21,10 +22,13 @@ PERMAFROST_EMBEDDED(permafrost_test_buffer_sizes)
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::GoldenModel;
+using ::permafrost::testing::GoldenModels;
 using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 const BufferSize* Find(const std::vector<BufferSize>& sizes,
                        absl::string_view name) {
@@ -68,29 +72,50 @@ TEST(BufferTableTest, NamesAreUniqueAndEveryRowIsExplained) {
   EXPECT_EQ(names.count("moe_fp8_scratch"), 1u);
 }
 
+/// Every option on, so that no gate but the model's is closed.
+ServingLimits AllOptions(int64_t rows) {
+  ServingLimits limits;
+  limits.max_batch_tokens = rows;
+  limits.lora_rank = 16;
+  limits.draft_tokens = 1;
+  limits.four_bit_weights = true;
+  limits.two_bit_weights = true;
+  limits.rowwise_bf16_copies = true;
+  return limits;
+}
+
+// A kernel that writes whole blocks of rows must find them all there, so every
+// batch of a block needs what the full block needs.
 TEST(BufferTableTest, PaddedBuffersHoldWholeBlocksOfRows) {
-  for (const char* model : {"qwen3-30b-a3b", "deepseek-v3", "llama-3.1-8b"}) {
-    const ModelConfig config = Preset(model);
+  std::set<std::string> padded;
+  for (const auto& [model, config] : GoldenModels()) {
     for (const BufferRow& row : BufferTable()) {
-      if (row.gate != nullptr && row.gate(config, {.max_batch_tokens = 48}))
+      const ServingLimits full = AllOptions(row.row_padding * 5);
+      if (row.row_padding == 1 ||
+          (row.gate != nullptr && row.gate(config, full))) {
         continue;
-      // A kernel that writes whole blocks of rows must find them all there, so
-      // every batch of a block needs what the full block needs.
-      ASSERT_OK_AND_ASSIGN(const int64_t whole,
-                           row.bytes(config, {.max_batch_tokens = 48}));
-      ASSERT_OK_AND_ASSIGN(const int64_t first,
-                           row.bytes(config, {.max_batch_tokens = 33}));
-      ASSERT_OK_AND_ASSIGN(const int64_t below,
-                           row.bytes(config, {.max_batch_tokens = 32}));
-      if (row.row_padding == 16) {
-        EXPECT_EQ(first, whole) << row.name;
-        EXPECT_LT(below, first) << row.name;
-      } else {
-        ASSERT_EQ(row.row_padding, 1) << row.name;
-        EXPECT_LT(first, whole) << row.name;
       }
+      const ServingLimits first = AllOptions(row.row_padding * 4 + 1);
+      EXPECT_EQ(*row.bytes(config, first), *row.bytes(config, full))
+          << model << " " << row.name;
+      padded.insert(row.name);
     }
   }
+  EXPECT_THAT(padded,
+              IsSupersetOf({"norm_output", "qkv_output", "attn_output",
+                            "moe_output", "expert_gate_out", "ssm_qkvz",
+                            "ssm_deinterleaved", "gdn_fla_scratch", "logits"}));
+}
+
+// The spec of a buffer that the GEMMs write: `ceil16` rows of its width.
+TEST(BufferTableTest, RowsAreRoundedUpToSixteenWhereGemmsWriteThem) {
+  const ModelConfig config = Preset("llama-3.1-8b");
+  ASSERT_OK_AND_ASSIGN(const std::vector<BufferSize> sizes,
+                       ComputeBufferSizes(config, {.max_batch_tokens = 33}));
+  EXPECT_EQ(Find(sizes, "norm_output")->bytes, 48 * 4096 * 2);
+  EXPECT_EQ(Find(sizes, "qkv_output")->bytes, 48 * (32 + 16) * 128 * 2);
+  EXPECT_EQ(Find(sizes, "attn_output")->bytes, 48 * 32 * 128 * 2);
+  EXPECT_EQ(Find(sizes, "hidden_states")->bytes, 33 * 4096 * 2);
 }
 
 TEST(BufferTableTest, LayoutsDecideTheirBuffers) {
@@ -144,19 +169,62 @@ TEST(BufferTableTest, LimitsBelowOneRowAreRefused) {
   }
 }
 
+/// A config that opens every gate with figures that no product survives.
+ModelConfig EnormousConfig() {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  ModelConfig config = GoldenModel("qwen4-exp-defaults");
+  for (int64_t ModelConfig::*figure : {&ModelConfig::hidden_size,
+                                       &ModelConfig::num_attention_heads,
+                                       &ModelConfig::num_kv_heads,
+                                       &ModelConfig::head_dim,
+                                       &ModelConfig::vocab_size,
+                                       &ModelConfig::intermediate_size,
+                                       &ModelConfig::num_experts,
+                                       &ModelConfig::experts_per_token,
+                                       &ModelConfig::moe_intermediate_size,
+                                       &ModelConfig::gdn_key_heads,
+                                       &ModelConfig::gdn_value_heads,
+                                       &ModelConfig::mamba_heads,
+                                       &ModelConfig::mamba_head_dim,
+                                       &ModelConfig::mamba_state,
+                                       &ModelConfig::hyper_connections,
+                                       &ModelConfig::hyper_connection_rank,
+                                       &ModelConfig::o_groups,
+                                       &ModelConfig::o_lora_rank,
+                                       &ModelConfig::indexer_heads,
+                                       &ModelConfig::indexer_head_dim}) {
+    config.*figure = kHuge;
+  }
+  config.quantization = Quantization::kFp8;
+  config.layers = {LayerKind::kLinearAttention};
+  return config;
+}
+
 TEST(BufferTableTest, OverflowNamesTheBuffer) {
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(
-      ComputeBufferSizes(Preset("qwen3-30b-a3b"), {.max_batch_tokens = kMax}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("'hidden_states'"), HasSubstr("2^63-1"))));
-  // Every buffer by itself, so that none hides behind the first.
-  for (const BufferRow& row : BufferTable()) {
-    EXPECT_THAT(ComputeBufferSizes(Preset("qwen3-30b-a3b"),
-                                   {.max_batch_tokens = kMax}, {&row, 1}),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr(row.name), HasSubstr("2^63-1"))))
-        << row.name;
+  // Four bytes for each of 2^40 rows are no overflow.
+  const std::set<std::string> one_word_a_row = {"token_ids", "lora_seq_slot"};
+  ServingLimits limits = AllOptions(int64_t{1} << 40);
+  limits.max_batch_size = limits.max_seq_len = limits.lora_rank = int64_t{1}
+                                                                  << 40;
+  ModelConfig dense = EnormousConfig();
+  dense.num_experts = 0;
+  for (const SizeRules rules : {SizeRules::kOurs, SizeRules::kSeed}) {
+    limits.rules = rules;
+    std::set<std::string> refused;
+    // Every buffer by itself, so that none hides behind the first.
+    for (const BufferRow& row : BufferTable()) {
+      if (one_word_a_row.count(row.name) != 0) continue;
+      if (rules == SizeRules::kSeed && row.is_ours) continue;
+      const bool needs_dense =
+          row.gate != nullptr && row.gate(EnormousConfig(), limits).has_value();
+      EXPECT_THAT(ComputeBufferSizes(needs_dense ? dense : EnormousConfig(),
+                                     limits, {&row, 1}),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           AllOf(HasSubstr(row.name), HasSubstr("2^63-1"))))
+          << row.name;
+      refused.insert(row.name);
+    }
+    EXPECT_EQ(refused.size(), rules == SizeRules::kOurs ? 46u : 44u);
   }
 }
 
@@ -171,8 +239,8 @@ TEST(BufferTableTest, NegativeFigureIsRefusedNotMultiplied) {
 TEST(BufferTableTest, AnEnginesOwnRowsAreSizedAlike) {
   std::vector<BufferRow> table(BufferTable().begin(), BufferTable().end());
   table.push_back(
-      {.name = "token_ids",
-       .meaning = "token ids of the step",
+      {.name = "image_rows",
+       .meaning = "rows of the vision tower",
        .element = ElementType::kI32,
        .row_padding = 1,
        .gate = nullptr,
@@ -184,8 +252,8 @@ TEST(BufferTableTest, AnEnginesOwnRowsAreSizedAlike) {
   ASSERT_OK_AND_ASSIGN(const std::vector<BufferSize> sizes,
                        ComputeBufferSizes(Preset("qwen3-30b-a3b"),
                                           {.max_batch_tokens = 8}, table));
-  EXPECT_EQ(Find(sizes, "token_ids")->bytes, 32);
-  EXPECT_EQ(Find(sizes, "token_ids")->tag, "io");
+  EXPECT_EQ(Find(sizes, "image_rows")->bytes, 32);
+  EXPECT_EQ(Find(sizes, "image_rows")->tag, "io");
 }
 
 TEST(BufferTableTest, ARowOfNoBytesNeedsAGate) {

@@ -43,6 +43,8 @@ struct PlannedBuffer {
   Toucher toucher = Toucher::kDevice;
   std::string tag = {};
   std::string meaning = {};
+  /// See `BufferRow::sized_by`.
+  std::string sized_by = "max_batch_tokens";
 
   bool is_present() const { return bytes > 0; }
 };

@@ -81,6 +81,10 @@ struct BufferRow {
   /// What else shares its bytes by design, one use a word or two: a union that
   /// the size takes the largest part of. Null-terminated; null: none.
   const char* const* aliases = nullptr;
+  /// The fields of `ServingLimits` that the size follows, separated by ", ":
+  /// what to raise, or to set, where the buffer is too small. Empty: the model
+  /// alone decides the size.
+  const char* sized_by = "max_batch_tokens";
   /// Size under `SizeRules::kSeed`; null: as `bytes`.
   absl::StatusOr<int64_t> (*seed_bytes)(const ModelConfig&,
                                         const ServingLimits&) = nullptr;
@@ -92,13 +96,25 @@ struct BufferRow {
   std::optional<SleepPolicy> sleep = std::nullopt;
 };
 
-/// The buffers of the decode layer, in the order in which they are placed.
+/// The buffers of a forward pass, in the order in which they are placed: those
+/// of the original design, and ours.
 absl::Span<const BufferRow> BufferTable();
+
+/// The sequences that buffers of the decode batch are sized for: under our
+/// rules the rung (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, then multiples of
+/// 32) that a batch of `max_batch_size` is padded to, and at least 32; under
+/// the original's `max_batch_size` itself, and at least 32. Units: rows.
+int64_t DecodeRows(const ServingLimits& limits);
+
+/// Where to turn when a buffer is too small, for the end of an error: names the
+/// limits in `sized_by`, or the model's config where there are none.
+std::string SizeRemedy(absl::string_view sized_by);
 
 /// One row of the table, worked out for a model and its limits.
 struct BufferSize {
   std::string name = {};
-  /// 0 exactly where the gate is closed; never a placeholder.
+  /// 0 exactly where the gate is closed; under `SizeRules::kOurs` never a
+  /// placeholder.
   int64_t bytes = 0;
   /// Why the buffer is absent; empty where it is present.
   std::string gate_reason = {};
@@ -108,6 +124,8 @@ struct BufferSize {
   std::string tag = {};
   std::string meaning = {};
   SleepPolicy sleep = SleepPolicy::kDiscard;
+  /// See `BufferRow::sized_by`.
+  std::string sized_by = "max_batch_tokens";
   /// The engine allocated it and only tells where it is; it takes no bytes of
   /// the arena, and sleep leaves it to its owner.
   bool is_registered_outside = false;
@@ -115,10 +133,12 @@ struct BufferSize {
 
 /// Works out every row of the table.
 ///
-/// A pure function of its arguments: the same sizes on every machine.
-/// Errors: kInvalidArgument for a limit below 1, a negative figure in the
-///   config, a size beyond 2^63-1 or a row of 0 bytes whose gate is open; each
-///   names the buffer.
+/// A pure function of its arguments: the same sizes on every machine. Under
+/// `SizeRules::kSeed` a buffer that the original keeps as a placeholder has the
+/// placeholder's bytes, and one that its formula makes 0 bytes long is absent.
+/// Errors: kInvalidArgument for a limit that `CheckLimits` refuses, naming it;
+///   for a negative figure in the config, a size beyond 2^63-1 or a row of 0
+///   bytes whose gate is open, naming the buffer.
 /// Threads: any. Capture: no driver call.
 absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
     const ModelConfig& config, const ServingLimits& limits,

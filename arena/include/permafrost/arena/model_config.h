@@ -64,6 +64,12 @@ struct ModelConfig {
   int64_t moe_intermediate_size = 0;
   /// Width of all shared experts together; 0 where there is none.
   int64_t shared_expert_intermediate_size = 0;
+  /// Router choices that compute nothing and stand behind the routed experts;
+  /// 0 where there are none.
+  int64_t num_zero_experts = 0;
+  /// Width of the rows that experts work on, where it is not `hidden_size`
+  /// (experts behind a down projection); 0 where it is.
+  int64_t moe_latent_size = 0;
 
   /// Latent attention (MLA). `kv_lora_rank` is 0 where it is not used, and
   /// `q_lora_rank` is 0 as well where queries are not compressed.

@@ -40,6 +40,9 @@ struct ServingLimits {
   /// Draft tokens verified with each sequence in one step; 0: none.
   int64_t draft_tokens = 0;
   SplitKPolicy split_k = SplitKPolicy::kAuto;
+  /// Dense weights come in 4-bit blocks, whose kernels read the activations as
+  /// blocks of 8 bits.
+  bool four_bit_weights = false;
   /// The weights are quantised to 2 bits, and are expanded in a buffer.
   bool two_bit_weights = false;
   /// Row-wise FP8 weights of linear-attention layers get a bf16 copy.
