@@ -75,7 +75,8 @@ TEST_F(ReportTest, HasEveryKeyOfTheSchema) {
   EXPECT_EQ(At("shape.reduced_by"), Json({"--layers 1 of 4"}));
   EXPECT_EQ(At("weights.values"), "random");
   EXPECT_GT(At("arena.bytes"), 0);
-  EXPECT_EQ(At("arena.buffers").size(), 7U);
+  // Every row of the table, absent buffers with their reason included.
+  EXPECT_GE(At("arena.buffers").size(), 46U);
   EXPECT_TRUE(At("arena.fingerprint").is_string());
   EXPECT_EQ(At("arena.fingerprint_after"), At("arena.fingerprint"));
   EXPECT_EQ(At("arena.epoch"), 1);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +41,19 @@ constexpr const char* kConfig = R"({
   "intermediate_size": 128, "moe_intermediate_size": 32, "num_experts": 4,
   "num_experts_per_tok": 2, "norm_topk_prob": true, "vocab_size": 128})";
 
+// Each buffer costs driver calls and each call a run of the flow, so the arena
+// has those that the step uses and no others.
+std::vector<BufferRow> RowsOfTheStep() {
+  const std::set<absl::string_view> used = {
+      "hidden_states", "moe_output",      "moe_routing",    "expert_gate_out",
+      "expert_up_out", "expert_down_out", "moe_fp8_scratch"};
+  std::vector<BufferRow> rows;
+  for (const BufferRow& row : BufferTable()) {
+    if (used.count(row.name) != 0) rows.push_back(row);
+  }
+  return rows;
+}
+
 // Objects are declared so that each is destroyed before what it needs, which is
 // what happens wherever the flow returns early. `after_statements` is called
 // before they are, when the flow got that far.
@@ -56,7 +70,8 @@ absl::Status RunFlow(const DriverRef& driver,
   const std::vector<Bucket> buckets = {{1}, {2}};
   PERMAFROST_ASSIGN_OR_RETURN(
       std::vector<BufferSize> sizes,
-      ComputeBufferSizes(config, {.max_batch_tokens = buckets.back().rows}));
+      ComputeBufferSizes(config, {.max_batch_tokens = buckets.back().rows},
+                         RowsOfTheStep()));
   PERMAFROST_ASSIGN_OR_RETURN(
       ArenaPlan plan, PlanArena(std::move(sizes), {.guard_bytes = 256}));
 
