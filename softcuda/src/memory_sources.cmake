@@ -1,16 +1,19 @@
 # SPDX-FileCopyrightText: The permafrost authors
 # SPDX-License-Identifier: Apache-2.0
 set(SOFTCUDA_MEMORY_SOURCES
+  src/abi/access_grants.cc
   src/abi/control.cc
   src/abi/exports_memory.cc
   src/abi/exports_pointer.cc
   src/abi/nvtx_injection.cc
+  src/check/options.cc
   src/check/report.cc
   src/memory/address_space.cc
   src/memory/describe.cc
   src/memory/host_memory.cc
   src/memory/init_shadow.cc
   src/memory/physical_block.cc
+  src/memory/pools.cc
   src/memory/regions.cc
   src/memory/snapshot.cc
   src/memory/va_allocator.cc

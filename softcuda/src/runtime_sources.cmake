@@ -12,6 +12,7 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/abi/exports_graph_nodes.cc
   src/abi/exports_memset.cc
   src/abi/exports_module.cc
+  src/abi/exports_pool.cc
   src/abi/exports_proc_address.cc
   src/abi/exports_stream.cc
   src/abi/exports_user_object.cc

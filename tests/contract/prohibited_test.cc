@@ -216,6 +216,17 @@ TEST_F(ProhibitedContract, A108_LaunchingAGraphIntoACapture) {
                   }).call);
 }
 
+TEST_F(ProhibitedContract, A109_AskingAPoolButNotLookingItUp) {
+  CUmemoryPool pool = nullptr;
+  ExpectHarmless(stream_, kGlobal,
+                 [&] { return cu.DeviceGetDefaultMemPool(&pool, device); });
+  int value = 0;
+  ExpectBreaks(stream_, kGlobal, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, [&] {
+    return cu.MemPoolGetAttribute(
+        pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &value);
+  });
+}
+
 TEST_F(ProhibitedContract, A110_HarmlessCalls) {
   CUevent event = nullptr;
   int value = 0;

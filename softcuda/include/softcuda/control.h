@@ -79,9 +79,21 @@ SOFTCUDA_CONTROL_EXPORT int64_t softcuda_kernels_executed(void);
 /** Stops (1) or starts (0) the line a report writes to stderr. */
 SOFTCUDA_CONTROL_EXPORT void softcuda_set_quiet(int quiet);
 
-/** Sets the memory of the device, in bytes. What is allocated stays, even when
- * it is more; further allocations then fail until enough is freed. */
+/** Sets the memory of every device, in bytes. What is allocated stays, even
+ * when it is more; further allocations then fail until enough is freed. */
 SOFTCUDA_CONTROL_EXPORT void softcuda_set_device_memory(size_t bytes);
+
+/** The same for one device. Returns CUDA_ERROR_INVALID_DEVICE when there is no
+ * such device. */
+SOFTCUDA_CONTROL_EXPORT int softcuda_set_memory_of_device(int device,
+                                                          size_t bytes);
+
+/** Sets how many devices there are, 0 to 16, instead of what the environment
+ * says. With none, cuInit returns CUDA_ERROR_NO_DEVICE.
+ *
+ * Returns CUDA_ERROR_ILLEGAL_STATE after cuInit, CUDA_ERROR_INVALID_VALUE for
+ * any other number. */
+SOFTCUDA_CONTROL_EXPORT int softcuda_set_device_count(int count);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -51,7 +51,25 @@ int64_t softcuda_kernels_executed(void) {
 void softcuda_set_quiet(int quiet) { Reporter::Get().set_quiet(quiet != 0); }
 
 void softcuda_set_device_memory(size_t bytes) {
-  AddressSpace::Get().set_device_bytes(bytes);
+  for (int device = 0; device < softcuda::memory::kMaxDevices; ++device) {
+    AddressSpace::Get().set_device_bytes(device, bytes);
+  }
+}
+
+int softcuda_set_memory_of_device(int device, size_t bytes) {
+  if (device < 0 || device >= AddressSpace::Get().device_count()) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  AddressSpace::Get().set_device_bytes(device, bytes);
+  return CUDA_SUCCESS;
+}
+
+int softcuda_set_device_count(int count) {
+  if (count < 0 || count > softcuda::memory::kMaxDevices) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return softcuda::runtime::SetDeviceCount(count) ? CUDA_SUCCESS
+                                                  : CUDA_ERROR_ILLEGAL_STATE;
 }
 
 }  // extern "C"

@@ -65,7 +65,7 @@ CUresult End(CUstream handle, bool per_thread, CUgraph* graph) {
 // A query of the legacy stream fails, without harm, where work in it would.
 bool IsImplicit(Call& call) {
   return call.stream().kind == StreamKind::kLegacy &&
-         AnyBlockingCapture(call.runtime());
+         AnyBlockingCapture(call.runtime(), call.stream().device);
 }
 
 CUstreamCaptureStatus StatusOf(const Stream& stream) {

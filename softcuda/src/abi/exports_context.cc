@@ -10,9 +10,11 @@
 using softcuda::runtime::Api;
 using softcuda::runtime::AppendToStream;
 using softcuda::runtime::Call;
+using softcuda::runtime::Device;
+using softcuda::runtime::DeviceOfContext;
 using softcuda::runtime::EventState;
 using softcuda::runtime::Executor;
-using softcuda::runtime::PrimaryContextHandle;
+using softcuda::runtime::FindDevice;
 using softcuda::runtime::Stream;
 
 namespace {
@@ -23,19 +25,21 @@ CUresult Retain(CUcontext* context, CUdevice device) {
   Call call(Api::kDevicePrimaryCtxRetain);
   if (!call.ok()) return call.result();
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  ++call.runtime().retain_count;
-  *context = PrimaryContextHandle();
+  Device* const found = FindDevice(call.runtime(), device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  ++found->retain_count;
+  *context = found->context;
   return CUDA_SUCCESS;
 }
 
 CUresult Release(CUdevice device) {
   Call call(Api::kDevicePrimaryCtxRelease);
   if (!call.ok()) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  if (call.runtime().retain_count == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  if (--call.runtime().retain_count == 0) {
-    ResetContext(call.runtime(), call.lock());
+  Device* const found = FindDevice(call.runtime(), device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (found->retain_count == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (--found->retain_count == 0) {
+    ResetContext(call.runtime(), call.lock(), *found);
   }
   return CUDA_SUCCESS;
 }
@@ -43,24 +47,28 @@ CUresult Release(CUdevice device) {
 CUresult Reset(CUdevice device) {
   Call call(Api::kDevicePrimaryCtxReset);
   if (!call.ok()) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  ResetContext(call.runtime(), call.lock());
+  Device* const found = FindDevice(call.runtime(), device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  ResetContext(call.runtime(), call.lock(), *found);
   return CUDA_SUCCESS;
 }
 
 CUresult SetFlags(CUdevice device, unsigned int flags) {
   Call call(Api::kDevicePrimaryCtxSetFlags);
   if (!call.ok()) return call.result();
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
+  Device* const found = FindDevice(call.runtime(), device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if ((flags & ~kContextFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  call.runtime().context_flags = flags;
+  found->context_flags = flags;
   return CUDA_SUCCESS;
 }
 
 CUresult Push(CUcontext context) {
   Call call(Api::kCtxPushCurrent);
   if (!call.ok()) return call.result();
-  if (context != PrimaryContextHandle()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (DeviceOfContext(call.runtime(), context) == nullptr) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   call.thread().contexts.push_back(context);
   return CUDA_SUCCESS;
 }
@@ -77,8 +85,10 @@ CUresult Pop(CUcontext* context) {
 CUresult Synchronize(CUcontext context) {
   Call call(Api::kCtxSynchronize);
   if (!call.ok()) return call.result();
-  if (!call.CheckContext(context)) return call.result();
-  call.runtime().executor.WaitAll(call.lock());
+  const Device* const device = call.FindDevice(context);
+  if (device == nullptr) return call.result();
+  WaitForDevice(call.runtime(), call.lock(), *device);
+  softcuda::runtime::TrimPoolsAfterWait();
   return call.StickyResult();
 }
 
@@ -86,8 +96,9 @@ CUresult GetDevice(CUdevice* device, CUcontext context) {
   Call call(Api::kCtxGetDevice);
   if (!call.ok()) return call.result();
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!call.CheckContext(context)) return call.result();
-  *device = 0;
+  const Device* const found = call.FindDevice(context);
+  if (found == nullptr) return call.result();
+  *device = found->ordinal;
   return CUDA_SUCCESS;
 }
 
@@ -124,16 +135,18 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device,
   Call call(Api::kDevicePrimaryCtxGetState);
   if (!call.ok()) return call.result();
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = call.runtime().context_flags;
-  *active = call.runtime().retain_count > 0 ? 1 : 0;
+  const Device* const found = FindDevice(call.runtime(), device);
+  if (found == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = found->context_flags;
+  *active = found->retain_count > 0 ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
   Call call(Api::kCtxSetCurrent);
   if (!call.ok()) return call.result();
-  if (context != nullptr && context != PrimaryContextHandle()) {
+  if (context != nullptr &&
+      DeviceOfContext(call.runtime(), context) == nullptr) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   auto& contexts = call.thread().contexts;
@@ -181,7 +194,7 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
   Call call(Api::kCtxGetFlags);
   if (!call.ok()) return call.result();
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *flags = call.runtime().context_flags;
+  *flags = call.device().context_flags;
   return CUDA_SUCCESS;
 }
 
@@ -198,22 +211,26 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
   Call call(Api::kCtxGetId);
   if (!call.ok()) return call.result();
   if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!call.CheckContext(context)) return call.result();
-  *id = 1;
+  const Device* const device = call.FindDevice(context);
+  if (device == nullptr) return call.result();
+  *id = static_cast<unsigned long long>(device->ordinal) + 1;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event) {
   Call call(Api::kCtxRecordEvent);
   if (!call.ok()) return call.result();
-  if (!call.CheckContext(context)) return call.result();
+  const Device* const device = call.FindDevice(context);
+  if (device == nullptr) return call.result();
   const auto object = call.Find(event);
   if (object == nullptr) return call.Fail();
+  if (object->device != device->ordinal) return CUDA_ERROR_INVALID_HANDLE;
   const auto marker = call.runtime().executor.NewTask(call.name());
-  for (const Stream* stream : AllStreams(call.runtime())) {
+  marker->device = device->ordinal;
+  for (const Stream* stream : AllStreams(call.runtime(), *device)) {
     Executor::AddDependency(stream->last, marker);
   }
-  Executor::AddDependency(call.runtime().legacy->last, marker);
+  Executor::AddDependency(device->legacy->last, marker);
   call.runtime().executor.Submit(marker);
   object->state = EventState::kRecorded;
   object->work = marker;
@@ -225,7 +242,8 @@ CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event) {
 CUresult CUDAAPI cuCtxWaitEvent(CUcontext context, CUevent event) {
   Call call(Api::kCtxWaitEvent);
   if (!call.ok()) return call.result();
-  if (!call.CheckContext(context)) return call.result();
+  const Device* const device = call.FindDevice(context);
+  if (device == nullptr) return call.result();
   const auto object = call.Find(event);
   if (object == nullptr) return call.Fail();
   if (object->state != EventState::kRecorded) {
@@ -234,8 +252,8 @@ CUresult CUDAAPI cuCtxWaitEvent(CUcontext context, CUevent event) {
   }
   // One marker in each stream; the legacy stream's comes last, so that it does
   // not hold the others back.
-  auto streams = AllStreams(call.runtime());
-  streams.push_back(call.runtime().legacy.get());
+  auto streams = AllStreams(call.runtime(), *device);
+  streams.push_back(device->legacy.get());
   for (Stream* stream : streams) {
     const auto marker = call.runtime().executor.NewTask(call.name());
     Executor::AddDependency(object->work, marker);

@@ -110,6 +110,39 @@ CUresult CopyAsync(Api api, CUstream stream, bool per_thread,
   return nothing ? CUDA_SUCCESS : RunAsynchronously(call, std::move(copy));
 }
 
+// With one address space, the contexts only have to exist.
+bool HasContexts(Call& call, CUcontext target, CUcontext source) {
+  if (target == nullptr || source == nullptr) {
+    call.Fail(CUDA_ERROR_INVALID_CONTEXT);
+    return false;
+  }
+  return call.CheckContext(target) && call.CheckContext(source);
+}
+
+CUresult CopyPeer(bool per_thread, CUcontext target, CUcontext source,
+                  const LinearCopy& linear) {
+  Call call(Api::kMemcpyPeer, nullptr, per_thread);
+  if (!call.ok()) return call.result();
+  if (!HasContexts(call, target, source)) return call.result();
+  CopyOp copy;
+  bool nothing = false;
+  const CUresult result = MakeOrNothing(call, linear, &copy, &nothing);
+  if (result != CUDA_SUCCESS || nothing) return result;
+  return RunSynchronously(call, std::move(copy));
+}
+
+CUresult CopyPeerAsync(CUstream stream, bool per_thread, CUcontext target,
+                       CUcontext source, const LinearCopy& linear) {
+  Call call(Api::kMemcpyPeerAsync, stream, per_thread);
+  if (!call.ok()) return call.result();
+  if (!HasContexts(call, target, source)) return call.Fail();
+  CopyOp copy;
+  bool nothing = false;
+  const CUresult result = MakeOrNothing(call, linear, &copy, &nothing);
+  if (result != CUDA_SUCCESS) return call.Fail(result);
+  return nothing ? CUDA_SUCCESS : RunAsynchronously(call, std::move(copy));
+}
+
 bool HasNoBytes(const CUDA_MEMCPY3D& params) {
   return params.WidthInBytes == 0 || params.Height == 0 || params.Depth == 0;
 }
@@ -215,6 +248,33 @@ CUresult CUDAAPI cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr target,
                                            CUstream stream) {
   return CopyAsync(Api::kMemcpyDtoDAsync, stream, true,
                    DeviceToDevice(target, source, bytes));
+}
+
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr target, CUcontext target_context,
+                              CUdeviceptr source, CUcontext source_context,
+                              size_t bytes) {
+  return CopyPeer(false, target_context, source_context,
+                  DeviceToDevice(target, source, bytes));
+}
+CUresult CUDAAPI cuMemcpyPeer_ptds(CUdeviceptr target, CUcontext target_context,
+                                   CUdeviceptr source, CUcontext source_context,
+                                   size_t bytes) {
+  return CopyPeer(true, target_context, source_context,
+                  DeviceToDevice(target, source, bytes));
+}
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr target, CUcontext target_context,
+                                   CUdeviceptr source, CUcontext source_context,
+                                   size_t bytes, CUstream stream) {
+  return CopyPeerAsync(stream, false, target_context, source_context,
+                       DeviceToDevice(target, source, bytes));
+}
+CUresult CUDAAPI cuMemcpyPeerAsync_ptsz(CUdeviceptr target,
+                                        CUcontext target_context,
+                                        CUdeviceptr source,
+                                        CUcontext source_context, size_t bytes,
+                                        CUstream stream) {
+  return CopyPeerAsync(stream, true, target_context, source_context,
+                       DeviceToDevice(target, source, bytes));
 }
 
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D* params) {

@@ -3,7 +3,9 @@
 //
 // Initialisation, errors and the device.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "abi/cuda_abi.h"
 #include "memory/address_space.h"
@@ -13,11 +15,11 @@
 
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
+using softcuda::runtime::FindDevice;
 
 namespace {
 
 constexpr char kDeviceName[] = "softcuda (software driver)";
-constexpr char kPciBusId[] = "0000:00:00.0";
 
 struct AttributeRow {
   int attribute;
@@ -81,23 +83,82 @@ constexpr AttributeRow kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
      softcuda::runtime::kReservedSharedBytes},
     {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
 };
 
 // Attributes that this toolkit knows end here.
 constexpr int kLastAttribute = CU_DEVICE_ATTRIBUTE_MAX - 1;
 
-CUresult CheckDevice(CUdevice device) {
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+bool Exists(Call& call, CUdevice device) {
+  return FindDevice(call.runtime(), device) != nullptr;
+}
+
+// As CUDA writes it: domain, bus, device, function.
+std::string PciBusId(CUdevice device) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0000:%02x:00.0",
+                static_cast<unsigned>(device));
+  return text;
+}
+
+// Copies what fits, with a NUL behind it.
+void CopyText(const std::string& text, char* out, int length) {
+  const size_t copied = std::min(static_cast<size_t>(length) - 1, text.size());
+  std::memcpy(out, text.data(), copied);
+  out[copied] = '\0';
 }
 
 CUresult GetUuid(CUuuid* uuid, CUdevice device) {
   Call call(Api::kDeviceGetUuid);
   if (!call.ok()) return call.result();
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_DEVICE;
+  if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
   std::memcpy(uuid->bytes, "softcuda-device0", sizeof(uuid->bytes));
+  uuid->bytes[sizeof(uuid->bytes) - 1] = static_cast<char>('0' + device);
   return CUDA_SUCCESS;
+}
+
+// What one device may do with another one's memory.
+CUresult GetPeerAttribute(int* value, CUdevice_P2PAttribute attribute,
+                          CUdevice from, CUdevice to) {
+  Call call(Api::kDeviceGetP2PAttribute);
+  if (!call.ok()) return call.result();
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!Exists(call, from) || !Exists(call, to) || from == to) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  switch (attribute) {
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = 1;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_ACCESS_SUPPORTED:
+      *value = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// Lets the current context's kernels reach another one's allocations, or not.
+CUresult ChangePeerAccess(Api api, CUcontext peer, unsigned int flags,
+                          bool enable) {
+  Call call(api);
+  if (!call.ok()) return call.result();
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  const auto* const device = call.FindDevice(peer);
+  if (device == nullptr) return call.result();
+  if (peer == nullptr || device == &call.device()) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (softcuda::memory::AddressSpace::Get().SetPeerAccess(
+          call.device().ordinal, device->ordinal, enable)) {
+    return CUDA_SUCCESS;
+  }
+  return enable ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+                : CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }
 
 }  // namespace
@@ -106,7 +167,10 @@ extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  softcuda::runtime::TheRuntime().initialized = true;
+  auto& runtime = softcuda::runtime::TheRuntime();
+  const softcuda::runtime::Lock lock(runtime.mutex);
+  if (runtime.devices.empty()) return CUDA_ERROR_NO_DEVICE;
+  runtime.initialized = true;
   return CUDA_SUCCESS;
 }
 
@@ -132,8 +196,8 @@ CUresult CUDAAPI cuDeviceGet(CUdevice* device, int ordinal) {
   Call call(Api::kDeviceGet);
   if (!call.ok()) return call.result();
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *device = 0;
+  if (!Exists(call, ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
   return CUDA_SUCCESS;
 }
 
@@ -141,7 +205,7 @@ CUresult CUDAAPI cuDeviceGetCount(int* count) {
   Call call(Api::kDeviceGetCount);
   if (!call.ok()) return call.result();
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = 1;
+  *count = static_cast<int>(call.runtime().devices.size());
   return CUDA_SUCCESS;
 }
 
@@ -149,11 +213,8 @@ CUresult CUDAAPI cuDeviceGetName(char* name, int length, CUdevice device) {
   Call call(Api::kDeviceGetName);
   if (!call.ok()) return call.result();
   if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_DEVICE;
-  const size_t copied =
-      std::min(static_cast<size_t>(length), sizeof(kDeviceName)) - 1;
-  std::memcpy(name, kDeviceName, copied);
-  name[copied] = '\0';
+  if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
+  CopyText(kDeviceName, name, length);
   return CUDA_SUCCESS;
 }
 
@@ -169,8 +230,8 @@ CUresult CUDAAPI cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
   Call call(Api::kDeviceTotalMem);
   if (!call.ok()) return call.result();
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_DEVICE;
-  *bytes = softcuda::memory::AddressSpace::Get().device_bytes();
+  if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = softcuda::memory::AddressSpace::Get().device_bytes(device);
   return CUDA_SUCCESS;
 }
 
@@ -179,13 +240,14 @@ CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
   Call call(Api::kDeviceGetAttribute);
   if (!call.ok()) return call.result();
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_DEVICE;
+  if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
   const int number = static_cast<int>(attribute);
   if (number < 1 || number > kLastAttribute) return CUDA_ERROR_INVALID_VALUE;
   const auto* const row = std::find_if(
       std::begin(kAttributes), std::end(kAttributes),
       [&](const AttributeRow& r) { return r.attribute == number; });
   *value = row == std::end(kAttributes) ? 0 : row->value;
+  if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) *value = device;
   return CUDA_SUCCESS;
 }
 
@@ -193,11 +255,8 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   Call call(Api::kDeviceGetPCIBusId);
   if (!call.ok()) return call.result();
   if (id == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_DEVICE;
-  const size_t copied =
-      std::min(static_cast<size_t>(length), sizeof(kPciBusId)) - 1;
-  std::memcpy(id, kPciBusId, copied);
-  id[copied] = '\0';
+  if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
+  CopyText(PciBusId(device), id, length);
   return CUDA_SUCCESS;
 }
 
@@ -205,9 +264,12 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   Call call(Api::kDeviceGetByPCIBusId);
   if (!call.ok()) return call.result();
   if (device == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (std::strcmp(id, kPciBusId) != 0) return CUDA_ERROR_INVALID_DEVICE;
-  *device = 0;
-  return CUDA_SUCCESS;
+  for (const auto& candidate : call.runtime().devices) {
+    if (PciBusId(candidate->ordinal) != id) continue;
+    *device = candidate->ordinal;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device,
@@ -215,12 +277,24 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int* can, CUdevice device,
   Call call(Api::kDeviceCanAccessPeer);
   if (!call.ok()) return call.result();
   if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CheckDevice(device) != CUDA_SUCCESS ||
-      CheckDevice(peer) != CUDA_SUCCESS) {
+  if (!Exists(call, device) || !Exists(call, peer)) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
-  *can = 0;
+  *can = device == peer ? 0 : 1;
   return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value,
+                                         CUdevice_P2PAttribute attribute,
+                                         CUdevice from, CUdevice to) {
+  return GetPeerAttribute(value, attribute, from, to);
+}
+
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
+  return ChangePeerAccess(Api::kCtxEnablePeerAccess, peer, flags, true);
+}
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
+  return ChangePeerAccess(Api::kCtxDisablePeerAccess, peer, 0, false);
 }
 
 }  // extern "C"

@@ -36,6 +36,9 @@ CUresult RecordWithFlags(Api api, CUevent handle, CUstream stream,
   if (!call.ok()) return call.result();
   const auto event = call.Find(handle);
   if (event == nullptr) return call.Fail();
+  if (event->device != call.stream().device) {
+    return call.Fail(CUDA_ERROR_INVALID_HANDLE);
+  }
   if (flags != CU_EVENT_RECORD_DEFAULT && flags != CU_EVENT_RECORD_EXTERNAL) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
@@ -126,6 +129,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* handle, unsigned int flags) {
   }
   auto event = std::make_shared<Event>();
   event->flags = flags;
+  event->device = call.device().ordinal;
   event->handle = call.runtime().events.Add(event);
   *handle = event->handle;
   return CUDA_SUCCESS;

@@ -64,6 +64,7 @@ CUresult Instantiate(Call& call, CUgraphExec* out, CUgraph handle,
   const auto exec = InstantiateGraph(call.runtime(), *graph,
                                      flags & kFlagsWithoutUpload, failure);
   if (exec == nullptr) return failure->code;
+  exec->device = call.device().ordinal;
   *failure = {};
   *out = exec->handle;
   return CUDA_SUCCESS;

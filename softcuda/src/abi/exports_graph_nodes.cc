@@ -9,7 +9,6 @@
 #include "abi/cuda_abi.h"
 #include "abi/node_params.h"
 #include "runtime/call.h"
-#include "runtime/context.h"
 #include "runtime/graph.h"
 #include "runtime/launch.h"
 
@@ -38,7 +37,6 @@ using softcuda::runtime::HostOp;
 using softcuda::runtime::KernelOp;
 using softcuda::runtime::Node;
 using softcuda::runtime::Operation;
-using softcuda::runtime::PrimaryContextHandle;
 
 namespace {
 
@@ -388,7 +386,7 @@ CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle,
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return SetParams(
       call, handle, CU_GRAPH_NODE_TYPE_MEMCPY, [&](Operation* operation) {
-        return MakeMemcpyNode(call, *params, PrimaryContextHandle(), operation);
+        return MakeMemcpyNode(call, *params, call.device().context, operation);
       });
 }
 
@@ -422,7 +420,7 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return SetParams(
       call, handle, CU_GRAPH_NODE_TYPE_MEMSET, [&](Operation* operation) {
-        return MakeMemsetNode(call, *params, PrimaryContextHandle(), operation);
+        return MakeMemsetNode(call, *params, call.device().context, operation);
       });
 }
 

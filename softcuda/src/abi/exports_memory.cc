@@ -5,55 +5,26 @@
 // AddressSpace, which knows the rules.
 
 #include <cstdint>
+#include <vector>
 
-#include "abi/cuda_abi.h"
+#include "abi/access_grants.h"
 #include "memory/address_space.h"
+#include "runtime/context.h"
 #include "runtime/policy.h"
 
 namespace {
 
+using softcuda::abi::ReadGrants;
 using softcuda::memory::Access;
+using softcuda::memory::AccessGrant;
 using softcuda::memory::AddressSpace;
 using softcuda::runtime::Api;
+using softcuda::runtime::CurrentDevice;
 using softcuda::runtime::Enter;
 
 CUresult AllocateHost(void** address, size_t bytes) {
   if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddressSpace::Get().AllocateHost(bytes, address);
-}
-
-// cuMemSetAccess takes the device's wish from a list of places; the device is
-// the only place there is.
-CUresult ReadAccess(const CUmemAccessDesc* descriptors, size_t count,
-                    Access* access) {
-  if (descriptors == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
-  Access wanted = Access::kNone;
-  for (size_t i = 0; i < count; ++i) {
-    const CUmemAccessDesc& descriptor = descriptors[i];
-    if (descriptor.location.type == CU_MEM_LOCATION_TYPE_HOST ||
-        descriptor.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    if (descriptor.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    if (descriptor.location.id != 0) return CUDA_ERROR_INVALID_DEVICE;
-    switch (descriptor.flags) {
-      case CU_MEM_ACCESS_FLAGS_PROT_NONE:
-        wanted = Access::kNone;
-        break;
-      case CU_MEM_ACCESS_FLAGS_PROT_READ:
-        wanted = Access::kRead;
-        break;
-      case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:
-        wanted = Access::kReadWrite;
-        break;
-      default:
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  *access = wanted;
-  return CUDA_SUCCESS;
+  return AddressSpace::Get().AllocateHost(bytes, address, CurrentDevice());
 }
 
 }  // namespace
@@ -61,8 +32,8 @@ CUresult ReadAccess(const CUmemAccessDesc* descriptors, size_t count,
 CUresult CUDAAPI cuMemGetInfo_v2(size_t* free, size_t* total) {
   if (const CUresult r = Enter(Api::kMemGetInfo)) return r;
   if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *free = AddressSpace::Get().free_bytes();
-  *total = AddressSpace::Get().device_bytes();
+  *free = AddressSpace::Get().free_bytes(CurrentDevice());
+  *total = AddressSpace::Get().device_bytes(CurrentDevice());
   return CUDA_SUCCESS;
 }
 
@@ -70,7 +41,8 @@ CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   if (const CUresult r = Enter(Api::kMemAlloc)) return r;
   if (dptr == nullptr) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address = 0;
-  const CUresult r = AddressSpace::Get().Allocate(bytesize, &address);
+  const CUresult r =
+      AddressSpace::Get().Allocate(bytesize, &address, CurrentDevice());
   if (r == CUDA_SUCCESS) *dptr = address;
   return r;
 }
@@ -181,9 +153,9 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size,
                                 const CUmemAccessDesc* desc, size_t count) {
   if (const CUresult r = Enter(Api::kMemSetAccess)) return r;
-  Access access = Access::kNone;
-  if (const CUresult r = ReadAccess(desc, count, &access)) return r;
-  return AddressSpace::Get().SetAccess(ptr, size, access);
+  std::vector<AccessGrant> grants;
+  if (const CUresult r = ReadGrants(desc, count, &grants)) return r;
+  return AddressSpace::Get().SetAccess(ptr, size, grants);
 }
 
 CUresult CUDAAPI cuMemGetAccess(unsigned long long* flags,
@@ -194,9 +166,11 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long* flags,
       location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (location->id != 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (location->id < 0 || location->id >= AddressSpace::Get().device_count()) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
   Access access = Access::kNone;
-  const CUresult r = AddressSpace::Get().GetAccess(ptr, &access);
+  const CUresult r = AddressSpace::Get().GetAccess(ptr, location->id, &access);
   if (r == CUDA_SUCCESS) *flags = static_cast<unsigned long long>(access);
   return r;
 }

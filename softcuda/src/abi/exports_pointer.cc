@@ -74,8 +74,8 @@ bool ReadAttribute(CUpointer_attribute attribute, CUdeviceptr address,
   if (!info.mapped) return false;
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-      *value =
-          reinterpret_cast<uint64_t>(softcuda::runtime::PrimaryContextHandle());
+      *value = reinterpret_cast<uint64_t>(
+          softcuda::runtime::PrimaryContextHandle(info.device));
       return true;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       *value = is_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -110,12 +110,15 @@ bool ReadAttribute(CUpointer_attribute attribute, CUdeviceptr address,
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
       *value = info.block_id;
       return true;
-    // Nothing here is managed, pooled, compressed or kept in step with copies,
-    // and there is one device.
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      *value = static_cast<uint64_t>(info.device);
+      return true;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      *value = reinterpret_cast<uint64_t>(info.pool);
+      return true;
+    // Nothing here is managed, compressed or kept in step with copies.
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
       *value = 0;
       return true;

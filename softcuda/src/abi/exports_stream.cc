@@ -34,7 +34,7 @@ CUresult Create(Api api, CUstream* stream, unsigned int flags, int priority) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
-  *stream = NewStream(call.runtime(), flags, priority)->handle;
+  *stream = NewStream(call.runtime(), call.device(), flags, priority)->handle;
   return CUDA_SUCCESS;
 }
 
@@ -51,7 +51,8 @@ CUresult Destroy(CUstream handle) {
     AbandonCapture(call.runtime(), call.stream());
   }
   if (call.stream().blocking() && call.stream().last != nullptr) {
-    call.runtime().orphans.push_back(call.stream().last);
+    DeviceAt(call.runtime(), call.stream().device)
+        .orphans.push_back(call.stream().last);
   }
   call.runtime().streams.Erase(handle);
   return CUDA_SUCCESS;
@@ -68,6 +69,7 @@ CUresult Synchronize(CUstream handle, bool per_thread) {
   Call call(Api::kStreamSynchronize, handle, per_thread);
   if (!call.ok()) return call.result();
   WaitForStream(call.runtime(), call.lock(), call.stream());
+  softcuda::runtime::TrimPoolsAfterWait();
   return call.StickyResult();
 }
 
@@ -99,13 +101,14 @@ CUresult GetId(CUstream handle, bool per_thread, unsigned long long* id) {
 
 CUresult GetDevice(CUstream handle, bool per_thread, CUdevice* device) {
   return GetProperty(Api::kStreamGetDevice, handle, per_thread, device,
-                     [](const auto&) { return 0; });
+                     [](const auto& stream) { return stream.device; });
 }
 
 CUresult GetCtx(CUstream handle, bool per_thread, CUcontext* context) {
   return GetProperty(
-      Api::kStreamGetCtx, handle, per_thread, context,
-      [](const auto&) { return softcuda::runtime::PrimaryContextHandle(); });
+      Api::kStreamGetCtx, handle, per_thread, context, [](const auto& stream) {
+        return softcuda::runtime::PrimaryContextHandle(stream.device);
+      });
 }
 
 CUresult GetCtxAndGreen(CUstream handle, bool per_thread, CUcontext* context,
@@ -197,7 +200,13 @@ CUresult LaunchWithAttributes(Call& call, CUfunction function,
   if (object == nullptr) return call.Fail();
   const bool named_by_kernel =
       softcuda::runtime::HasKind(HandleBits(function), HandleKind::kKernel);
+  // A module's function runs in its own context only.
+  if (object->module->library == nullptr &&
+      object->module->device != call.stream().device) {
+    return call.Fail(CUDA_ERROR_INVALID_HANDLE);
+  }
   KernelOp operation;
+  operation.device = call.stream().device;
   operation.priority = call.stream().priority;
   CUresult result = MakeKernelOp(std::move(object), named_by_kernel, shape,
                                  params, extra, &operation);

@@ -62,8 +62,10 @@ CUresult MakeKernelNode(Call& call, const KernelNodeParams& params,
       params.function == nullptr ||
       runtime::HasKind(runtime::HandleBits(params.function),
                        runtime::HandleKind::kKernel);
-  if (params.function == nullptr && !call.CheckContext(params.context)) {
-    return call.result();
+  const runtime::Device* device = &call.device();
+  if (params.function == nullptr) {
+    device = call.FindDevice(params.context);
+    if (device == nullptr) return call.result();
   }
   if (params.function == nullptr && params.kernel == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -76,6 +78,9 @@ CUresult MakeKernelNode(Call& call, const KernelNodeParams& params,
       {params.block[0], params.block[1], params.block[2]},
       params.shared_bytes};
   KernelOp kernel;
+  kernel.device = function->module->library == nullptr
+                      ? function->module->device
+                      : device->ordinal;
   const CUresult result =
       MakeKernelOp(std::move(function), named_by_kernel, shape, params.params,
                    params.extra, &kernel);
@@ -119,7 +124,7 @@ KernelNodeParams DescribeKernelNode(Node& node) {
   KernelNodeParams out;
   if (kernel.named_by_kernel) {
     out.kernel = kernel.function->kernel_handle;
-    out.context = runtime::PrimaryContextHandle();
+    out.context = runtime::PrimaryContextHandle(kernel.device);
   } else {
     out.function = kernel.function->handle;
   }

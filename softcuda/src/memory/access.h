@@ -3,9 +3,13 @@
 #ifndef SOFTCUDA_MEMORY_ACCESS_H_
 #define SOFTCUDA_MEMORY_ACCESS_H_
 
+#include <array>
 #include <cstdint>
 
 namespace softcuda::memory {
+
+/// Most devices that one process can be given.
+inline constexpr int kMaxDevices = 16;
 
 /// What a kernel may do with bytes. The values are those of CUmemAccess_flags.
 enum class Access : uint8_t { kNone = 0, kRead = 1, kReadWrite = 3 };
@@ -19,12 +23,23 @@ constexpr bool Allows(Access access, bool write) {
   return write ? access == Access::kReadWrite : access != Access::kNone;
 }
 
+/// What each device may do.
+using DeviceAccess = std::array<Access, kMaxDevices>;
+
+constexpr DeviceAccess EveryDevice(Access access) {
+  DeviceAccess all{};
+  for (Access& one : all) one = access;
+  return all;
+}
+
 /// How a range of addresses came to be.
 enum class RangeKind : uint8_t {
   kDeviceAlloc,
   kVmmMapping,
   kPinnedHost,  ///< allocated pinned, or registered by the program
-  kModuleGlobal
+  kModuleGlobal,
+  kPoolAlloc,   ///< stream-ordered, from a pool
+  kGraphAlloc,  ///< of an allocation node of a graph
 };
 
 }  // namespace softcuda::memory

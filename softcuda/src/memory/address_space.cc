@@ -6,12 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <utility>
 
+#include "check/options.h"
 #include "check/report.h"
 #include "runtime/executor.h"
 
@@ -46,26 +45,6 @@ void MakeInaccessible(uint64_t address, uint64_t bytes) {
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// A size that is not a number must not pass for the default.
-uint64_t DeviceBytesFromEnvironment() {
-  const char* const text = std::getenv("SOFTCUDA_DEVICE_MEMORY");
-  if (text == nullptr || *text == '\0') {
-    return AddressSpace::kDefaultDeviceBytes;
-  }
-  char* end = nullptr;
-  errno = 0;
-  const unsigned long long bytes = std::strtoull(text, &end, 10);
-  if (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) return bytes;
-  check::Report report;
-  report.check = "misuse";
-  report.what = "environment variable SOFTCUDA_DEVICE_MEMORY: got '" +
-                std::string(text) +
-                "', want bytes as a decimal number; using " +
-                std::to_string(AddressSpace::kDefaultDeviceBytes);
-  check::Reporter::Get().Add(std::move(report));
-  return AddressSpace::kDefaultDeviceBytes;
-}
-
 }  // namespace
 
 AddressSpace& AddressSpace::Get() {
@@ -75,8 +54,12 @@ AddressSpace& AddressSpace::Get() {
 
 AddressSpace::AddressSpace()
     : device_va_(VaAllocator::Reserve(kDeviceVaBytes)),
-      host_va_(VaAllocator::Reserve(kHostVaBytes)),
-      device_bytes_(DeviceBytesFromEnvironment()) {
+      host_va_(VaAllocator::Reserve(kHostVaBytes)) {
+  const uint64_t bytes = check::NumberOption(
+      "SOFTCUDA_DEVICE_MEMORY", kDefaultDeviceBytes, 0, UINT64_MAX);
+  for (int device = 0; device < kMaxDevices; ++device) {
+    set_device_bytes(device, bytes);
+  }
   // VMM addresses are whole granules; start on one.
   const uint64_t start = (device_va_.base() + kGranularityBytes - 1) /
                          kGranularityBytes * kGranularityBytes;
@@ -94,13 +77,84 @@ uint64_t AddressSpace::RoundUpToPages(uint64_t bytes) {
   return (bytes + PageBytes() - 1) / PageBytes() * PageBytes();
 }
 
-std::shared_ptr<const Snapshot> AddressSpace::snapshot() {
+std::shared_ptr<const Snapshot> AddressSpace::snapshot(int device) {
+  return SnapshotFor(device);
+}
+
+std::shared_ptr<const Snapshot> AddressSpace::copy_snapshot() {
+  return SnapshotFor(kCopyEngine);
+}
+
+std::shared_ptr<const Snapshot> AddressSpace::call_snapshot() {
+  return SnapshotFor(kCall);
+}
+
+Access AddressSpace::DeviceAccessTo(const Entry& entry, int device,
+                                    const char** reason) const {
+  if (entry.is_open_to_all) return entry.access;
+  const auto at = static_cast<size_t>(device);
+  switch (entry.kind) {
+    case RangeKind::kDeviceAlloc:
+      if (device == entry.device ||
+          peer_access_[at][static_cast<size_t>(entry.device)]) {
+        return entry.access;
+      }
+      *reason = "of another device, without peer access";
+      return Access::kNone;
+    case RangeKind::kModuleGlobal:
+      if (device == entry.device) return entry.access;
+      *reason = "of another device's module";
+      return Access::kNone;
+    case RangeKind::kPinnedHost:
+      return entry.access;
+    case RangeKind::kVmmMapping:
+      *reason = "mapped but no access set (cuMemSetAccess)";
+      return entry.granted[at];
+    case RangeKind::kPoolAlloc:
+      *reason = "of a pool that is closed to this device";
+      return entry.pool->access[at];
+    case RangeKind::kGraphAlloc:
+      *reason = "of a graph, closed to this device";
+      return entry.granted[at];
+  }
+  return Access::kNone;
+}
+
+Access AddressSpace::AccessFor(const Entry& entry, int view,
+                               const char** reason) const {
+  if (view == kCall && !entry.exists_for_calls) {
+    *reason = "freed";
+    return Access::kNone;
+  }
+  if (view != kCall && !entry.exists_for_work) {
+    *reason = "not allocated yet in stream order";
+    return Access::kNone;
+  }
+  if (view < kMaxDevices) return DeviceAccessTo(entry, view, reason);
+  // The copy engine of the device that may do most.
+  Access best = Access::kNone;
+  for (int device = 0; device < device_count(); ++device) {
+    const Access access = DeviceAccessTo(entry, device, reason);
+    if (!Allows(best, true) && access != Access::kNone) best = access;
+  }
+  return best;
+}
+
+std::shared_ptr<const Snapshot> AddressSpace::SnapshotFor(int view) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::shared_ptr<const Pieces> pieces = regions_.pieces();
-  if (current_ != nullptr && current_->pieces() == pieces) return current_;
+  std::shared_ptr<const Snapshot>& current =
+      current_[static_cast<size_t>(view)];
+  if (current != nullptr && current->pieces() == pieces) return current;
   Snapshot::Tables tables;
   tables.ranges.reserve(ranges_.size());
-  for (const auto& [begin, range] : ranges_) tables.ranges.push_back(range);
+  for (const auto& [begin, entry] : ranges_) {
+    tables.ranges.push_back(entry);
+    Range& range = tables.ranges.back();
+    const char* reason = nullptr;
+    range.access = AccessFor(entry, view, &reason);
+    range.closed_because = range.access == Access::kNone ? reason : nullptr;
+  }
   tables.reservations.reserve(reservations_.size());
   for (const auto& [begin, reservation] : reservations_) {
     tables.reservations.push_back(reservation);
@@ -108,11 +162,11 @@ std::shared_ptr<const Snapshot> AddressSpace::snapshot() {
   tables.freed.reserve(freed_.size());
   for (const auto& [begin, freed] : freed_) tables.freed.push_back(freed);
   tables.pieces = std::move(pieces);
-  current_ = std::make_shared<const Snapshot>(std::move(tables));
-  return current_;
+  current = std::make_shared<const Snapshot>(std::move(tables));
+  return current;
 }
 
-Range* AddressSpace::FindRangeLocked(uint64_t address) {
+AddressSpace::Entry* AddressSpace::FindRangeLocked(uint64_t address) {
   auto it = ranges_.upper_bound(address);
   if (it == ranges_.begin()) return nullptr;
   --it;
@@ -136,10 +190,14 @@ bool AddressSpace::IsHostPinned(const void* address) {
 PointerInfo AddressSpace::Query(uint64_t address) {
   const std::lock_guard<std::mutex> lock(mutex_);
   PointerInfo info;
-  if (const Range* const range = FindRangeLocked(address)) {
+  const Entry* const range = FindRangeLocked(address);
+  if (range != nullptr && range->exists_for_calls) {
+    const char* reason = nullptr;
     info.mapped = true;
     info.kind = range->kind;
-    info.access = range->access;
+    info.device = range->device;
+    info.pool = range->pool == nullptr ? nullptr : range->pool->handle;
+    info.access = AccessFor(*range, kCall, &reason);
     info.base = info.range_base = range->begin;
     info.bytes = info.range_bytes = range->bytes();
     info.buffer_id = range->buffer_id;
@@ -160,10 +218,25 @@ PointerInfo AddressSpace::Query(uint64_t address) {
   return info;
 }
 
-uint64_t AddressSpace::free_bytes() const {
-  const uint64_t total = device_bytes();
-  const uint64_t live = live_bytes();
+uint64_t AddressSpace::live_bytes() const {
+  uint64_t bytes = 0;
+  for (const DeviceMemory& device : devices_) bytes += device.live_bytes;
+  return bytes;
+}
+
+uint64_t AddressSpace::free_bytes(int device) const {
+  const uint64_t total = device_bytes(device);
+  const uint64_t live = devices_[static_cast<size_t>(device)].live_bytes;
   return live < total ? total - live : 0;
+}
+
+bool AddressSpace::SetPeerAccess(int from, int to, bool enabled) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  bool& now = peer_access_[static_cast<size_t>(from)][static_cast<size_t>(to)];
+  if (now == enabled) return false;
+  now = enabled;
+  ChangedLocked();
+  return true;
 }
 
 int64_t AddressSpace::live_objects() {
@@ -171,7 +244,9 @@ int64_t AddressSpace::live_objects() {
   int64_t count = static_cast<int64_t>(reservations_.size());
   for (const auto& [begin, range] : ranges_) {
     // A variable comes and goes with its module, which the runtime counts.
-    if (range.kind != RangeKind::kModuleGlobal) ++count;
+    if (range.kind != RangeKind::kModuleGlobal && range.exists_for_calls) {
+      ++count;
+    }
   }
   for (const auto& [value, handle] : handles_) {
     if (handle.references != 0) ++count;
@@ -179,23 +254,31 @@ int64_t AddressSpace::live_objects() {
   return count;
 }
 
-bool AddressSpace::ChargeLocked(uint64_t bytes) {
-  const uint64_t live = live_bytes_.load();
-  const uint64_t total = device_bytes_.load();
-  if (live > total || bytes > total - live) return false;
-  live_bytes_.store(live + bytes);
+bool AddressSpace::ChargeLocked(int device, uint64_t bytes) {
+  const auto fits = [&] {
+    const uint64_t live = live_of(device).load();
+    const uint64_t total = total_of(device).load();
+    return live <= total && bytes <= total - live;
+  };
+  if (!fits()) {
+    for (const auto& pool : pools_) {
+      if (pool->device == device) TrimPoolLocked(*pool, 0);
+    }
+    if (!fits()) return false;
+  }
+  live_of(device) += bytes;
   return true;
 }
 
 std::shared_ptr<PhysicalBlock> AddressSpace::MakeDeviceBlockLocked(
-    uint64_t bytes) {
-  if (!ChargeLocked(bytes)) return nullptr;
+    int device, uint64_t bytes) {
+  if (!ChargeLocked(device, bytes)) return nullptr;
   std::shared_ptr<PhysicalBlock> block = PhysicalBlock::Create(bytes);
-  if (block == nullptr) live_bytes_ -= bytes;
+  if (block == nullptr) live_of(device) -= bytes;
   return block;
 }
 
-uint64_t AddressSpace::AddRangeLocked(VaAllocator& va, Range range,
+uint64_t AddressSpace::AddRangeLocked(VaAllocator& va, Entry range,
                                       uint64_t alignment) {
   const uint64_t bytes = range.block->bytes();
   const uint64_t page_bytes = RoundUpToPages(bytes);
@@ -216,13 +299,14 @@ uint64_t AddressSpace::AddRangeLocked(VaAllocator& va, Range range,
   return *address;
 }
 
-CUresult AddressSpace::Allocate(uint64_t bytes, uint64_t* address) {
+CUresult AddressSpace::Allocate(uint64_t bytes, uint64_t* address, int device) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const bool starts_undefined = check::Reporter::Get().initcheck_enabled();
   const std::lock_guard<std::mutex> lock(mutex_);
-  Range range;
+  Entry range;
   range.kind = RangeKind::kDeviceAlloc;
-  range.block = MakeDeviceBlockLocked(bytes);
+  range.device = device;
+  range.block = MakeDeviceBlockLocked(device, bytes);
   if (range.block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (!starts_undefined || range.block->EnsureShadow(true) != nullptr) {
     if (const uint64_t at = AddRangeLocked(device_va_, range, 1)) {
@@ -230,13 +314,13 @@ CUresult AddressSpace::Allocate(uint64_t bytes, uint64_t* address) {
       return CUDA_SUCCESS;
     }
   }
-  live_bytes_ -= bytes;
+  live_of(device) -= bytes;
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void AddressSpace::DetachRangeLocked(RangeMap::iterator it,
                                      std::vector<Retired>* retired) {
-  Range& range = it->second;
+  Entry& range = it->second;
   const bool is_host = range.kind == RangeKind::kPinnedHost;
   Retired gone;
   gone.address = range.begin;
@@ -245,7 +329,7 @@ void AddressSpace::DetachRangeLocked(RangeMap::iterator it,
   gone.is_host = is_host;
   gone.block = std::move(range.block);
   retired->push_back(std::move(gone));
-  if (!is_host) live_bytes_ -= range.bytes();
+  if (!is_host) live_of(range.device) -= range.bytes();
   std::string what = "pinned host memory";
   if (range.kind == RangeKind::kDeviceAlloc) {
     what = "device allocation " + std::to_string(range.buffer_id);
@@ -260,7 +344,7 @@ void AddressSpace::DetachRangeLocked(RangeMap::iterator it,
 CUresult AddressSpace::FreeRange(uint64_t address, RangeKind kind) {
   const auto is_it = [&](const RangeMap::iterator& it) {
     return it != ranges_.end() && it->second.kind == kind &&
-           !it->second.registered;
+           !it->second.registered && it->second.exists_for_calls;
   };
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -280,30 +364,41 @@ CUresult AddressSpace::FreeRange(uint64_t address, RangeKind kind) {
 
 CUresult AddressSpace::Free(uint64_t address) {
   if (address == 0) return CUDA_SUCCESS;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = ranges_.find(address);
+    if (it != ranges_.end() && it->second.kind == RangeKind::kPoolAlloc) {
+      if (!it->second.exists_for_calls) return CUDA_ERROR_INVALID_VALUE;
+      RemovePoolRangeLocked(it);
+      return CUDA_SUCCESS;
+    }
+  }
   return FreeRange(address, RangeKind::kDeviceAlloc);
 }
 
 CUresult AddressSpace::GetAddressRange(uint64_t address, uint64_t* base,
                                        uint64_t* bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Range* const range = FindRangeLocked(address);
-  if (range == nullptr) return CUDA_ERROR_NOT_FOUND;
+  const Entry* const range = FindRangeLocked(address);
+  if (range == nullptr || !range->exists_for_calls) return CUDA_ERROR_NOT_FOUND;
   if (base != nullptr) *base = range->begin;
   if (bytes != nullptr) *bytes = range->bytes();
   return CUDA_SUCCESS;
 }
 
 uint64_t AddressSpace::AllocateModuleGlobal(uint64_t bytes, uint64_t alignment,
-                                            std::string name) {
+                                            std::string name, int device) {
   if (bytes == 0) return 0;
   const std::lock_guard<std::mutex> lock(mutex_);
-  Range range;
+  Entry range;
   range.kind = RangeKind::kModuleGlobal;
   range.name = std::move(name);
-  range.block = MakeDeviceBlockLocked(bytes);
+  range.is_open_to_all = device < 0;
+  range.device = std::max(device, 0);
+  range.block = MakeDeviceBlockLocked(range.device, bytes);
   if (range.block == nullptr) return 0;
   const uint64_t address = AddRangeLocked(device_va_, range, alignment);
-  if (address == 0) live_bytes_ -= bytes;
+  if (address == 0) live_of(range.device) -= bytes;
   return address;
 }
 
@@ -316,25 +411,34 @@ void AddressSpace::FreeModuleGlobal(uint64_t address) {
   DetachRangeLocked(it, &retired_later_);
 }
 
-void AddressSpace::FreeContextMemory() {
+void AddressSpace::FreeContextMemory(int device) {
   runtime::WaitIdle();
   std::vector<Retired> retired;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto it = ranges_.begin(); it != ranges_.end();) {
       const auto here = it++;
-      const Range& range = here->second;
+      const Entry& range = here->second;
+      if (range.device != device) continue;
       if (range.kind == RangeKind::kDeviceAlloc ||
           (range.kind == RangeKind::kPinnedHost && !range.registered)) {
         DetachRangeLocked(here, &retired);
+      } else if (range.kind == RangeKind::kPoolAlloc) {
+        RemovePoolRangeLocked(here);
       }
+    }
+    for (const auto& pool : pools_) {
+      if (pool->device == device) TrimPoolLocked(*pool, 0);
+    }
+    for (size_t other = 0; other < kMaxDevices; ++other) {
+      peer_access_[static_cast<size_t>(device)][other] = false;
     }
   }
   Reclaim(std::move(retired));
 }
 
 CUresult AddressSpace::MarkUndefined(uint64_t address, uint64_t bytes) {
-  const std::shared_ptr<const Snapshot> now = snapshot();
+  const std::shared_ptr<const Snapshot> now = call_snapshot();
   // Two rounds: all bytes are looked at before any is marked.
   for (const bool mark : {false, true}) {
     uint64_t at = address;

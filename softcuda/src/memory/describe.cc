@@ -56,6 +56,12 @@ Thing ThingOf(const Range& range) {
       name = std::string(range.registered ? "registered" : "pinned") +
              " host memory " + Hex(range.begin);
       break;
+    case RangeKind::kPoolAlloc:
+      name = "pool allocation " + std::to_string(range.buffer_id);
+      break;
+    case RangeKind::kGraphAlloc:
+      name = "graph allocation " + std::to_string(range.buffer_id);
+      break;
     case RangeKind::kModuleGlobal:
       name = range.name.empty() ? "module variable" : range.name;
       if (!range.name.empty()) quoted = "'" + name + "'";
@@ -87,7 +93,10 @@ std::string Inside(const Thing& thing, uint64_t address, uint64_t bytes) {
 std::string Remark(const Range* range, Access granted) {
   if (range == nullptr) return ", not mapped";
   if (range->access == Access::kNone) {
-    return ", mapped but no access set (cuMemSetAccess)";
+    return std::string(", ") +
+           (range->closed_because != nullptr
+                ? range->closed_because
+                : "mapped but no access set (cuMemSetAccess)");
   }
   if (granted == Access::kNone) return ", closed through NVTX permissions";
   if (granted == Access::kRead) return ", read-only";

@@ -32,12 +32,14 @@ bool IsMappedByProgram(uint64_t first_page, uint64_t bytes,
 
 }  // namespace
 
-CUresult AddressSpace::AllocateHost(uint64_t bytes, void** address) {
+CUresult AddressSpace::AllocateHost(uint64_t bytes, void** address,
+                                    int device) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > host_va_.bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard<std::mutex> lock(mutex_);
-  Range range;
+  Entry range;
   range.kind = RangeKind::kPinnedHost;
+  range.device = device;
   range.block = PhysicalBlock::Create(bytes);
   if (range.block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t at = AddRangeLocked(host_va_, std::move(range), 1);
@@ -80,7 +82,7 @@ CUresult AddressSpace::RegisterHost(void* address, uint64_t bytes,
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   if (touches(host_va_)) return CUDA_ERROR_INVALID_VALUE;
-  Range range;
+  Entry range;
   range.begin = begin;
   range.end = end;
   range.kind = RangeKind::kPinnedHost;

@@ -31,12 +31,16 @@ struct Interval {
   }
 };
 
-/// An allocation, mapping, pinned buffer or module global.
+/// An allocation, mapping, pinned buffer or module global. In a snapshot,
+/// `access` is what the snapshot's viewer may do.
 struct Range {
   uint64_t begin = 0;
   uint64_t end = 0;
   RangeKind kind = RangeKind::kDeviceAlloc;
   Access access = Access::kReadWrite;
+  /// Why `access` is none: "no peer access"; null without a reason.
+  const char* closed_because = nullptr;
+  int device = 0;  ///< that the memory is on
   std::shared_ptr<PhysicalBlock> block;
   uint64_t buffer_id = 0;   ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   bool registered = false;  ///< pinned memory that the program brought

@@ -29,7 +29,10 @@ CUresult AddressSpace::CheckProperties(const CUmemAllocationProp& properties) {
   }
   switch (properties.location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
-      if (properties.location.id != 0) return CUDA_ERROR_INVALID_VALUE;
+      if (properties.location.id < 0 ||
+          properties.location.id >= Get().device_count()) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
       break;
     case CU_MEM_LOCATION_TYPE_HOST:
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
@@ -105,10 +108,11 @@ CUresult AddressSpace::CreateHandle(uint64_t bytes,
   const bool starts_undefined = check::Reporter::Get().initcheck_enabled();
   const std::lock_guard<std::mutex> lock(mutex_);
   Handle made;
-  made.block = MakeDeviceBlockLocked(bytes);
+  made.device = properties.location.id;
+  made.block = MakeDeviceBlockLocked(made.device, bytes);
   if (made.block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (starts_undefined && made.block->EnsureShadow(true) == nullptr) {
-    live_bytes_ -= bytes;
+    live_of(made.device) -= bytes;
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   made.properties = properties;
@@ -125,7 +129,7 @@ std::shared_ptr<PhysicalBlock> AddressSpace::DropHandleIfUnusedLocked(
   Handle& handle = it->second;
   if (handle.references != 0 || handle.mappings != 0) return nullptr;
   std::shared_ptr<PhysicalBlock> block = std::move(handle.block);
-  live_bytes_ -= block->bytes();
+  live_of(handle.device) -= block->bytes();
   handle_of_block_.erase(block->id());
   handles_.erase(it);
   return block;
@@ -192,11 +196,12 @@ CUresult AddressSpace::Map(uint64_t address, uint64_t bytes,
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++it->second.mappings;
-  Range range;
+  Entry range;
   range.begin = address;
   range.end = address + bytes;
   range.kind = RangeKind::kVmmMapping;
   range.access = Access::kNone;
+  range.device = it->second.device;
   range.block = it->second.block;
   range.buffer_id = ++last_buffer_id_;
   ranges_.emplace(address, std::move(range));
@@ -255,7 +260,7 @@ CUresult AddressSpace::Unmap(uint64_t address, uint64_t bytes) {
 }
 
 CUresult AddressSpace::SetAccess(uint64_t address, uint64_t bytes,
-                                 Access access) {
+                                 const std::vector<AccessGrant>& grants) {
   std::vector<RangeMap::iterator> mappings;
   bool takes_away = false;
   {
@@ -264,7 +269,11 @@ CUresult AddressSpace::SetAccess(uint64_t address, uint64_t bytes,
       return CUDA_ERROR_INVALID_VALUE;
     }
     for (const RangeMap::iterator it : mappings) {
-      takes_away |= Both(it->second.access, access) != it->second.access;
+      for (const AccessGrant& grant : grants) {
+        const Access now =
+            it->second.granted[static_cast<size_t>(grant.device)];
+        takes_away |= Both(now, grant.access) != now;
+      }
     }
   }
   // Work enqueued before may still need what is taken away.
@@ -273,18 +282,22 @@ CUresult AddressSpace::SetAccess(uint64_t address, uint64_t bytes,
   if (!CollectMappingsLocked(address, bytes, &mappings)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  for (const RangeMap::iterator it : mappings) it->second.access = access;
+  for (const RangeMap::iterator it : mappings) {
+    for (const AccessGrant& grant : grants) {
+      it->second.granted[static_cast<size_t>(grant.device)] = grant.access;
+    }
+  }
   ChangedLocked();
   return CUDA_SUCCESS;
 }
 
-CUresult AddressSpace::GetAccess(uint64_t address, Access* access) {
+CUresult AddressSpace::GetAccess(uint64_t address, int device, Access* access) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Range* const range = FindRangeLocked(address);
+  const Entry* const range = FindRangeLocked(address);
   if (range == nullptr || range->kind != RangeKind::kVmmMapping) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *access = range->access;
+  *access = range->granted[static_cast<size_t>(device)];
   return CUDA_SUCCESS;
 }
 

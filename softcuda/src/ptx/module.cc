@@ -67,8 +67,12 @@ const Module::Global* Module::FindGlobal(const std::string& name) const {
 /// Makes a Module of a parsed text, step by step; the first failure is kept.
 class ModuleBuilder {
  public:
-  ModuleBuilder(const Syntax& syntax, int capability, LoadError* error)
-      : syntax_(syntax), capability_(capability), error_(error) {}
+  ModuleBuilder(const Syntax& syntax, int capability, LoadError* error,
+                int device)
+      : syntax_(syntax),
+        capability_(capability),
+        error_(error),
+        device_(device) {}
 
   std::unique_ptr<Module> Build() {
     module_ = std::make_unique<Module>();
@@ -136,7 +140,8 @@ class ModuleBuilder {
       // Every address must be unlike any other, so none is empty.
       const uint64_t bytes = std::max<uint64_t>(variable.bytes, 1);
       const uint64_t address = memory::AddressSpace::Get().AllocateModuleGlobal(
-          bytes, std::max<uint64_t>(variable.align, 16), variable.name);
+          bytes, std::max<uint64_t>(variable.align, 16), variable.name,
+          device_);
       if (address == 0) {
         return Fail(CUDA_ERROR_OUT_OF_MEMORY,
                     "the variable '" + variable.name + "' of " +
@@ -215,12 +220,14 @@ class ModuleBuilder {
   const Syntax& syntax_;
   const int capability_;
   LoadError* error_;
+  const int device_;
   std::unique_ptr<Module> module_;
   SymbolAddresses addresses_;
 };
 
 std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
-                                  int capability, LoadError* error) {
+                                  int capability, LoadError* error,
+                                  int device) {
   LoadError ignored;
   if (error == nullptr) error = &ignored;
   *error = LoadError();
@@ -235,13 +242,13 @@ std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
     error->code = CUDA_ERROR_INVALID_PTX;
     return nullptr;
   }
-  return ModuleBuilder(syntax, capability, error).Build();
+  return ModuleBuilder(syntax, capability, error, device).Build();
 }
 
 std::unique_ptr<Module> LoadImage(const void* image, int capability,
-                                  LoadError* error) {
+                                  LoadError* error, int device) {
   const std::optional<size_t> bytes = image::ImageBytes(image);
-  return LoadImage(image, bytes.value_or(0), capability, error);
+  return LoadImage(image, bytes.value_or(0), capability, error, device);
 }
 
 }  // namespace softcuda::ptx

@@ -107,13 +107,16 @@ struct LoadError {
 ///   INVALID_PTX for text that does not parse or uses an opcode form that the
 ///   interpreter does not have; UNSUPPORTED_PTX_VERSION; OUT_OF_MEMORY when the
 ///   variables do not fit the device.
+/// Variables are placed on `device`; where that is negative, on the first one,
+/// open to all.
 /// Threads: any.
 std::unique_ptr<Module> LoadImage(const void* image, int capability,
-                                  LoadError* error);
+                                  LoadError* error, int device = 0);
 
 /// The same for an image whose size is known: nothing past `bytes` is read.
 std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
-                                  int capability, LoadError* error);
+                                  int capability, LoadError* error,
+                                  int device = 0);
 
 }  // namespace softcuda::ptx
 

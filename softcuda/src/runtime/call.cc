@@ -16,7 +16,8 @@ Call::Call(Api api)
       thread_(ThisThread()),
       policy_(PolicyOf(api)),
       lock_(runtime_.mutex),
-      result_(CheckReady(runtime_, thread_, api)) {
+      result_(CheckReady(runtime_, thread_, api)),
+      device_(CurrentDevice(runtime_, thread_)) {
   if (ok()) result_ = CheckCapture(runtime_, thread_, api, nullptr, nullptr);
 }
 
@@ -25,7 +26,8 @@ Call::Call(Api api, CUstream stream, bool per_thread)
       thread_(ThisThread()),
       policy_(PolicyOf(api)),
       lock_(runtime_.mutex),
-      result_(CheckReady(runtime_, thread_, api)) {
+      result_(CheckReady(runtime_, thread_, api)),
+      device_(CurrentDevice(runtime_, thread_)) {
   if (ok()) {
     result_ = FindStream(runtime_, thread_, policy_.name, stream, per_thread,
                          &stream_);
@@ -40,7 +42,8 @@ Call::Call(Api api, CUevent event)
       thread_(ThisThread()),
       policy_(PolicyOf(api)),
       lock_(runtime_.mutex),
-      result_(CheckReady(runtime_, thread_, api)) {
+      result_(CheckReady(runtime_, thread_, api)),
+      device_(CurrentDevice(runtime_, thread_)) {
   if (ok()) event_ = Find(event);
   if (ok()) {
     result_ = CheckCapture(runtime_, thread_, api, nullptr, event_.get());
@@ -98,6 +101,10 @@ std::shared_ptr<Exec> Call::Find(CUgraphExec handle) {
   return Lookup(runtime_.execs, handle, CUDA_ERROR_INVALID_VALUE,
                 "executable graph");
 }
+std::shared_ptr<memory::Pool> Call::Find(CUmemoryPool handle) {
+  return Lookup(runtime_.pools, handle, CUDA_ERROR_INVALID_VALUE,
+                "memory pool");
+}
 std::shared_ptr<UserObject> Call::Find(CUuserObject handle) {
   return Lookup(runtime_.user_objects, handle, CUDA_ERROR_INVALID_VALUE,
                 "user object");
@@ -129,16 +136,17 @@ bool Call::FindDependencies(const Graph& graph, const CUgraphNode* nodes,
   return true;
 }
 
-bool Call::CheckContext(CUcontext context) {
+Device* Call::FindDevice(CUcontext context) {
   if (context == nullptr && !thread_.contexts.empty()) {
     context = thread_.contexts.back();
   }
-  if (context != PrimaryContextHandle()) {
+  Device* const device = DeviceOfContext(runtime_, context);
+  if (device == nullptr) {
     result_ = CUDA_ERROR_INVALID_CONTEXT;
-  } else if (runtime_.retain_count == 0) {
+  } else if (device->retain_count == 0) {
     result_ = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
-  return ok();
+  return ok() ? device : nullptr;
 }
 
 CUresult Call::Fail(CUresult result) {
@@ -168,6 +176,7 @@ void Call::Enqueue(const std::shared_ptr<Task>& task) {
 
 CUresult Call::Wait(const std::shared_ptr<Task>& task) {
   runtime_.executor.Wait(lock_, task);
+  TrimPoolsAfterWait();
   return StickyResult();
 }
 

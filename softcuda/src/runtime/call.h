@@ -39,6 +39,8 @@ class Call {
   ThreadState& thread() { return thread_; }
   Lock& lock() { return lock_; }
 
+  /// The device of the current context; the first one without a context.
+  Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
   const std::shared_ptr<Event>& event() const { return event_; }
   /// Whether the call's stream records; never true unless ok().
@@ -58,6 +60,7 @@ class Call {
   std::shared_ptr<Node> Find(CUgraphNode handle);
   std::shared_ptr<Exec> Find(CUgraphExec handle);
   std::shared_ptr<UserObject> Find(CUuserObject handle);
+  std::shared_ptr<memory::Pool> Find(CUmemoryPool handle);
 
   /// The dependencies that a call names, which must be distinct nodes of
   /// `graph`. `edges` may be null. False, with result() set, if they are not.
@@ -65,9 +68,14 @@ class Call {
                         const CUgraphEdgeData* edges, size_t count,
                         std::vector<Dependency>* dependencies);
 
-  /// Whether `context` is the one this call may use; null stands for the
-  /// current one. Sets result() if not.
-  bool CheckContext(CUcontext context);
+  /// The device whose active context this is; null stands for the current
+  /// context. Null, with result() set, if there is none.
+  Device* FindDevice(CUcontext context);
+
+  /// Whether FindDevice() finds one.
+  bool CheckContext(CUcontext context) {
+    return FindDevice(context) != nullptr;
+  }
 
   /// Ends the call with an error: of a call that its stream would have
   /// recorded, that breaks the capture, because the graph would miss a node.
@@ -95,6 +103,7 @@ class Call {
   const ApiPolicy& policy_;
   Lock lock_;
   CUresult result_;
+  Device* device_ = nullptr;
   std::shared_ptr<Stream> stream_;
   std::shared_ptr<Event> event_;
 };

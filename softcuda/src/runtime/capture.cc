@@ -65,6 +65,15 @@ bool AllJoined(const Capture& capture, const Stream& origin) {
   return true;
 }
 
+// Whether an active capture has one.
+bool HasBlockingStream(const Capture& capture, int device) {
+  return capture.active() &&
+         std::any_of(capture.members.begin(), capture.members.end(),
+                     [&](const Stream* member) {
+                       return member->blocking() && member->device == device;
+                     });
+}
+
 void AddDependencies(const std::vector<Dependency>& added, Stream& stream) {
   for (const Dependency& dependency : added) {
     const bool known = std::any_of(
@@ -80,24 +89,17 @@ void Invalidate(Capture& capture) {
   if (capture.active()) capture.status = CaptureStatus::kInvalidated;
 }
 
-bool AnyBlockingCapture(const Runtime& runtime) {
-  for (const auto& capture : runtime.captures) {
-    if (!capture->active()) continue;
-    for (const Stream* member : capture->members) {
-      if (member->blocking()) return true;
-    }
-  }
-  return false;
+bool AnyBlockingCapture(const Runtime& runtime, int device) {
+  return std::any_of(runtime.captures.begin(), runtime.captures.end(),
+                     [&](const std::shared_ptr<Capture>& capture) {
+                       return HasBlockingStream(*capture, device);
+                     });
 }
 
-bool InvalidateBlockingCaptures(Runtime& runtime) {
+bool InvalidateBlockingCaptures(Runtime& runtime, int device) {
   bool any = false;
   for (const auto& capture : runtime.captures) {
-    if (!capture->active()) continue;
-    const bool blocking =
-        std::any_of(capture->members.begin(), capture->members.end(),
-                    [](const Stream* member) { return member->blocking(); });
-    if (!blocking) continue;
+    if (!HasBlockingStream(*capture, device)) continue;
     Invalidate(*capture);
     any = true;
   }
@@ -199,7 +201,7 @@ void RecordEventInCapture(Stream& stream, Event& event) {
 CUresult WaitEventInCapture(Runtime& runtime, Stream& stream, Event& event) {
   if (stream.kind == StreamKind::kLegacy) {
     // The legacy stream cannot join a capture.
-    InvalidateBlockingCaptures(runtime);
+    InvalidateBlockingCaptures(runtime, stream.device);
     return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   }
   if (stream.capture == nullptr) {

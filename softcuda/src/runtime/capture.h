@@ -17,10 +17,10 @@ namespace softcuda::runtime {
 /// Breaks an active capture: its streams answer 901 until it is ended.
 void Invalidate(Capture& capture);
 
-/// Breaks each active capture with a blocking stream, and tells if there were
-/// any.
-bool InvalidateBlockingCaptures(Runtime& runtime);
-bool AnyBlockingCapture(const Runtime& runtime);
+/// Breaks each active capture with a blocking stream of the device, and tells
+/// if there were any.
+bool InvalidateBlockingCaptures(Runtime& runtime, int device);
+bool AnyBlockingCapture(const Runtime& runtime, int device);
 
 /// The active captures that a potentially unsafe call of this thread conflicts
 /// with, by the modes of the captures and of the thread.

@@ -28,10 +28,13 @@ CUresult LoadModule(Call& call, const void* image, CUlibrary library,
                     std::string* message) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto loaded = std::make_shared<LoadedModule>();
+  loaded->device = call.device().ordinal;
+  // A library's kernels run on every device, and its variables exist once.
+  const int place = library == nullptr ? loaded->device : -1;
   ptx::LoadError error;
   // Parsing takes a while, and needs memory, whose calls take their own locks.
   call.lock().unlock();
-  loaded->image = ptx::LoadImage(image, kComputeCapability, &error);
+  loaded->image = ptx::LoadImage(image, kComputeCapability, &error, place);
   call.lock().lock();
   if (loaded->image == nullptr) {
     *message = std::move(error.message);

@@ -13,14 +13,34 @@
 
 namespace softcuda::runtime {
 
-CUcontext PrimaryContextHandle() {
-  return std::bit_cast<CUcontext>(HandleBits(HandleKind::kContext, 1));
+CUcontext PrimaryContextHandle(int device) {
+  return std::bit_cast<CUcontext>(
+      HandleBits(HandleKind::kContext, static_cast<uint64_t>(device) + 1));
 }
 
-bool PrimaryContextActive() {
+Device* DeviceOfContext(Runtime& runtime, CUcontext context) {
+  for (const auto& device : runtime.devices) {
+    if (device->context == context) return device.get();
+  }
+  return nullptr;
+}
+
+int CurrentDevice() {
+  const ThreadState& thread = ThisThread();
+  if (thread.contexts.empty()) return 0;
+  const Device* const device =
+      DeviceOfContext(TheRuntime(), thread.contexts.back());
+  return device == nullptr ? 0 : device->ordinal;
+}
+
+bool SetDeviceCount(int count) {
   Runtime& runtime = TheRuntime();
   const Lock lock(runtime.mutex);
-  return runtime.retain_count > 0;
+  if (runtime.initialized || count < 0 || count > memory::kMaxDevices) {
+    return false;
+  }
+  MakeDevices(runtime, count);
+  return true;
 }
 
 int64_t LiveObjects() {
@@ -29,6 +49,9 @@ int64_t LiveObjects() {
   size_t count = runtime.streams.size() + runtime.events.size() +
                  runtime.libraries.size() + runtime.execs.size() +
                  runtime.user_objects.size();
+  for (const auto& [bits, pool] : runtime.pools.objects()) {
+    if (!IsDefaultPool(runtime, *pool)) ++count;
+  }
   for (const auto& [bits, module] : runtime.modules.objects()) {
     if (module->library == nullptr) ++count;
   }
@@ -38,20 +61,32 @@ int64_t LiveObjects() {
   return static_cast<int64_t>(count);
 }
 
-void ResetContext(Runtime& runtime, Lock& lock) {
-  runtime.executor.WaitAll(lock);
-  for (Stream* stream : AllStreams(runtime)) AbandonCapture(runtime, *stream);
-  runtime.streams.Clear();
-  runtime.events.Clear();
-  runtime.execs.Clear();
+bool IsDefaultPool(const Runtime& runtime, const memory::Pool& pool) {
+  const auto& device = runtime.devices[static_cast<size_t>(pool.device)];
+  return device->default_pool.get() == &pool;
+}
+
+void ResetContext(Runtime& runtime, Lock& lock, Device& device) {
+  WaitForDevice(runtime, lock, device);
+  for (Stream* stream : AllStreams(runtime, device)) {
+    AbandonCapture(runtime, *stream);
+  }
+  const auto is_here = [&](const auto& object) {
+    return object->device == device.ordinal;
+  };
+  runtime.streams.EraseIf(is_here);
+  runtime.events.EraseIf(is_here);
+  runtime.execs.EraseIf(is_here);
   std::vector<std::shared_ptr<LoadedModule>> modules;
   for (const auto& [bits, module] : runtime.modules.objects()) {
-    if (module->library == nullptr) modules.push_back(module);
+    if (module->library == nullptr && is_here(module)) {
+      modules.push_back(module);
+    }
   }
   for (const auto& module : modules) ForgetModule(runtime, *module);
   modules.clear();
   lock.unlock();
-  memory::AddressSpace::Get().FreeContextMemory();
+  memory::AddressSpace::Get().FreeContextMemory(device.ordinal);
   lock.lock();
 }
 

@@ -7,15 +7,19 @@
 
 #include <cstdint>
 
-// softcuda has one device and one context on it, the primary one.
+// Each device has one context, the primary one.
 namespace softcuda::runtime {
 
-/// The handle that cuDevicePrimaryCtxRetain gives out, the same for the life of
-/// the process whether the context is active or not.
-CUcontext PrimaryContextHandle();
+/// The handle that cuDevicePrimaryCtxRetain gives out for a device, the same
+/// for the life of the process whether the context is active or not.
+CUcontext PrimaryContextHandle(int device);
 
-/// Whether the primary context is retained.
-bool PrimaryContextActive();
+/// The device of this thread's current context; 0 without one.
+int CurrentDevice();
+
+/// Sets the number of devices. False, without effect, after cuInit and for
+/// more than kMaxDevices.
+bool SetDeviceCount(int count);
 
 /// Streams, events, modules, libraries, graphs, executable graphs and user
 /// objects that the caller has not destroyed yet.

@@ -7,9 +7,9 @@
 
 namespace softcuda::runtime {
 
-/// Waits for all work and destroys what belongs to the primary context. Graphs
+/// Waits for the device's work and destroys what belongs to its context. Graphs
 /// and libraries, which belong to no context, stay.
-void ResetContext(Runtime& runtime, Lock& lock);
+void ResetContext(Runtime& runtime, Lock& lock, Device& device);
 
 }  // namespace softcuda::runtime
 

@@ -27,8 +27,8 @@ bool MulAdd(uint64_t a, uint64_t b, uint64_t c, uint64_t* out) {
 }
 
 CUresult CheckBytes(uint64_t address, uint64_t bytes, bool write) {
-  return AddressSpace::Get().snapshot()->CheckRange(address, bytes, write,
-                                                    nullptr);
+  return AddressSpace::Get().call_snapshot()->CheckRange(address, bytes, write,
+                                                         nullptr);
 }
 
 // Whether the side's address can be what the call takes it for, and whether the

@@ -47,7 +47,7 @@ CUresult RunKernel(const KernelOp& operation, uint64_t seed,
   launch.params = operation.params;
   launch.origin = origin;
   launch.seed = seed;
-  const auto snapshot = AddressSpace::Get().snapshot();
+  const auto snapshot = AddressSpace::Get().snapshot(operation.device);
   const CUresult result = exec::Run(launch, *snapshot, check::Reporter::Get());
   if (result == CUDA_SUCCESS) {
     ++runtime.kernels_executed;
@@ -82,7 +82,7 @@ bool ForEachRow(const CopyOp& copy, const Visit& visit) {
 }
 
 CUresult RunCopy(const CopyOp& copy, const std::string& origin) {
-  const auto snapshot = AddressSpace::Get().snapshot();
+  const auto snapshot = AddressSpace::Get().copy_snapshot();
   const std::byte* staged =
       copy.staged == nullptr ? nullptr : copy.staged->data();
   std::string why;
@@ -132,7 +132,7 @@ void Fill(std::byte* target, const MemsetOp& memset) {
 }
 
 CUresult RunMemset(const MemsetOp& memset, const std::string& origin) {
-  const auto snapshot = AddressSpace::Get().snapshot();
+  const auto snapshot = AddressSpace::Get().copy_snapshot();
   const uint64_t bytes = memset.width_elements * memset.element_bytes;
   std::string why;
   for (uint64_t row = 0; row < memset.rows; ++row) {
@@ -160,6 +160,12 @@ CUresult RunOperation(const Operation& operation, uint64_t seed,
   }
   if (const auto* memset = std::get_if<MemsetOp>(&operation)) {
     return RunMemset(*memset, origin);
+  }
+  if (const auto* alloc = std::get_if<MemAllocOp>(&operation)) {
+    AddressSpace::Get().StartLife(alloc->address, alloc->serial);
+  }
+  if (const auto* free = std::get_if<MemFreeOp>(&operation)) {
+    AddressSpace::Get().EndLife(free->address, free->serial);
   }
   return CUDA_SUCCESS;
 }

@@ -64,7 +64,7 @@ void Executor::AddDependency(const std::shared_ptr<Task>& predecessor,
 }
 
 void Executor::Submit(const std::shared_ptr<Task>& task) {
-  outstanding_.insert(task->sequence);
+  outstanding_.emplace(task->sequence, task->device);
   if (--task->pending == 0) Propagate({StepKind::kTaskReady, task, 0});
 }
 
@@ -76,11 +76,15 @@ void Executor::Wait(Lock& lock, const std::shared_ptr<Task>& task) {
   --waiters_;
 }
 
-void Executor::WaitAll(Lock& lock) {
+void Executor::WaitAll(Lock& lock, int device) {
   const uint64_t last = next_sequence_ - 1;
   ++waiters_;
   done_cv_.wait(lock, [&] {
-    return outstanding_.empty() || *outstanding_.begin() > last;
+    for (const auto& [sequence, task_device] : outstanding_) {
+      if (sequence > last) break;
+      if (device == kEveryDevice || device == task_device) return false;
+    }
+    return true;
   });
   --waiters_;
 }

@@ -45,6 +45,7 @@ struct Program {
 
 struct Exec {
   CUgraphExec handle = nullptr;
+  int device = 0;  // of the context that was current at instantiation
   cuuint64_t flags = 0;
   std::shared_ptr<const Topology> topology;
   std::shared_ptr<const Program> program;

@@ -24,6 +24,7 @@ enum class HandleKind : uint8_t {
   kNode,
   kExec,
   kUserObject,
+  kPool,
 };
 
 /// Handles are numbers, not addresses: a tag that makes them no valid pointer,
@@ -77,7 +78,11 @@ class HandleTable {
   const std::unordered_map<uint64_t, std::shared_ptr<T>>& objects() const {
     return objects_;
   }
-  void Clear() { objects_.clear(); }
+  template <typename Predicate>
+  void EraseIf(const Predicate& predicate) {
+    std::erase_if(objects_,
+                  [&](const auto& item) { return predicate(item.second); });
+  }
 
  private:
   std::unordered_map<uint64_t, std::shared_ptr<T>> objects_;

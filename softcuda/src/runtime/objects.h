@@ -34,6 +34,7 @@ enum class StreamKind : uint8_t { kCreated, kLegacy, kPerThread };
 struct Stream {
   StreamKind kind = StreamKind::kCreated;
   CUstream handle = nullptr;
+  int device = 0;
   unsigned int flags = 0;
   int priority = 0;
   uint64_t id = 0;
@@ -55,6 +56,7 @@ enum class EventState : uint8_t { kEmpty, kRecorded, kCaptured };
 
 struct Event {
   CUevent handle = nullptr;
+  int device = 0;
   unsigned int flags = 0;
   EventState state = EventState::kEmpty;
   std::shared_ptr<Task> work;            // kRecorded
@@ -85,6 +87,7 @@ struct LoadedModule {
   CUmodule handle = nullptr;
   std::unique_ptr<ptx::Module> image;
   CUlibrary library = nullptr;  // null for a module of its own
+  int device = 0;               // of a module of its own
   std::atomic<bool> unloaded{false};
   // Handles given out, by kernel name.
   std::map<std::string, CUfunction> functions;

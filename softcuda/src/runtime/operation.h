@@ -26,6 +26,7 @@ struct EmptyOp {};
 
 struct KernelOp {
   std::shared_ptr<Function> function;
+  int device = 0;
   bool named_by_kernel = false;  // the launch gave a CUkernel
   exec::Dim3 grid;
   exec::Dim3 block;
@@ -83,8 +84,21 @@ struct EventWaitOp {
   std::shared_ptr<Event> event;
 };
 
-using Operation = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp,
-                               EventRecordOp, EventWaitOp>;
+/// Where a stream reaches an allocation of a pool.
+struct MemAllocOp {
+  uint64_t address = 0;
+  uint64_t serial = 0;  // of the allocation, among those at its address
+};
+
+/// Where a stream reaches the free of one.
+struct MemFreeOp {
+  uint64_t address = 0;
+  uint64_t serial = 0;
+};
+
+using Operation =
+    std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp, EventRecordOp,
+                 EventWaitOp, MemAllocOp, MemFreeOp>;
 
 /// Runs an operation that does work, on this thread and with no lock held.
 ///

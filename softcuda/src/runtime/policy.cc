@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/policy.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -45,7 +46,7 @@ CUresult CheckUnsafe(const Runtime& runtime, const ThreadState& thread) {
 // stream does not capture.
 CUresult CheckNotCapturing(Runtime& runtime, const Stream& stream) {
   if (stream.kind == StreamKind::kLegacy) {
-    return InvalidateBlockingCaptures(runtime)
+    return InvalidateBlockingCaptures(runtime, stream.device)
                ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
                : CUDA_SUCCESS;
   }
@@ -71,10 +72,18 @@ CUresult CheckSynchronising(Runtime& runtime, const ThreadState& thread,
   return result != CUDA_SUCCESS ? result : CheckUnsafe(runtime, thread);
 }
 
-CUresult CheckContextWide(Runtime& runtime) {
-  if (!AnyActiveCapture(runtime)) return CUDA_SUCCESS;
-  for (const auto& capture : runtime.captures) Invalidate(*capture);
-  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+// Captures that have no stream on the device are out of the call's reach.
+CUresult CheckContextWide(Runtime& runtime, int device) {
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : runtime.captures) {
+    const bool is_here =
+        std::any_of(capture->members.begin(), capture->members.end(),
+                    [&](const Stream* s) { return s->device == device; });
+    if (!capture->active() || !is_here) continue;
+    Invalidate(*capture);
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result;
 }
 
 }  // namespace
@@ -84,6 +93,12 @@ const ApiPolicy& PolicyOf(Api api) {
 }
 
 int ApiCount() { return static_cast<int>(kPolicies.size()); }
+
+Device* CurrentDevice(Runtime& runtime, const ThreadState& thread) {
+  return thread.contexts.empty()
+             ? FindDevice(runtime, 0)
+             : DeviceOfContext(runtime, thread.contexts.back());
+}
 
 CUresult CheckReady(Runtime& runtime, const ThreadState& thread, Api api) {
   const ApiPolicy& policy = PolicyOf(api);
@@ -98,7 +113,9 @@ CUresult CheckReady(Runtime& runtime, const ThreadState& thread, Api api) {
   if (sticky != CUDA_SUCCESS) return sticky;
   if (policy.need == Need::kContext) {
     if (thread.contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (runtime.retain_count == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (CurrentDevice(runtime, thread)->retain_count == 0) {
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -109,7 +126,8 @@ CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
       (event == nullptr || event->state != EventState::kCaptured)) {
     return CUDA_SUCCESS;
   }
-  const Stream& target = stream != nullptr ? *stream : *runtime.legacy;
+  const Device& device = *CurrentDevice(runtime, thread);
+  const Stream& target = stream != nullptr ? *stream : *device.legacy;
   switch (PolicyOf(api).capture_class) {
     case CaptureClass::kSafe:
     case CaptureClass::kControl:
@@ -117,7 +135,7 @@ CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
     case CaptureClass::kRecorded:
       return CheckRecorded(runtime, target);
     case CaptureClass::kConflictsContext:
-      return CheckContextWide(runtime);
+      return CheckContextWide(runtime, device.ordinal);
     case CaptureClass::kConflictsStream:
       return CheckNotCapturing(runtime, target);
     case CaptureClass::kSynchronous:
@@ -145,23 +163,25 @@ CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
 CUresult FindStream(Runtime& runtime, ThreadState& thread, const char* api,
                     CUstream handle, bool per_thread,
                     std::shared_ptr<Stream>* stream) {
+  Device& device = *CurrentDevice(runtime, thread);
   if (handle == nullptr) {
     handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   }
   if (handle == CU_STREAM_LEGACY) {
-    *stream = runtime.legacy;
+    *stream = device.legacy;
     return CUDA_SUCCESS;
   }
   if (handle == CU_STREAM_PER_THREAD) {
-    if (thread.per_thread_stream == nullptr) {
-      auto made = std::make_shared<Stream>();
-      made->kind = StreamKind::kPerThread;
-      made->handle = CU_STREAM_PER_THREAD;
-      made->id = runtime.next_stream_id++;
-      runtime.per_thread_streams.push_back(made);
-      thread.per_thread_stream = std::move(made);
+    auto& mine = thread.per_thread_streams[device.ordinal];
+    if (mine == nullptr) {
+      mine = std::make_shared<Stream>();
+      mine->kind = StreamKind::kPerThread;
+      mine->handle = CU_STREAM_PER_THREAD;
+      mine->device = device.ordinal;
+      mine->id = runtime.next_stream_id++;
+      device.per_thread_streams.push_back(mine);
     }
-    *stream = thread.per_thread_stream;
+    *stream = mine;
     return CUDA_SUCCESS;
   }
   *stream = runtime.streams.Find(handle);

@@ -23,6 +23,10 @@ CUresult CheckReady(Runtime& runtime, const ThreadState& thread, Api api);
 CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
                       const Stream* stream, const Event* event);
 
+/// The device of the thread's current context; the first one without a context,
+/// and null where there is no device.
+Device* CurrentDevice(Runtime& runtime, const ThreadState& thread);
+
 /// The stream behind a handle, special handles included. A bad handle is
 /// reported.
 CUresult FindStream(Runtime& runtime, ThreadState& thread, const char* api,

@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "check/options.h"
 #include "check/report.h"
+#include "memory/address_space.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/error_names.h"
@@ -20,10 +22,36 @@ std::atomic<uint64_t> next_thread_id{1};
 }  // namespace
 
 Runtime::Runtime() : executor(&mutex) {
-  legacy = std::make_shared<Stream>();
-  legacy->kind = StreamKind::kLegacy;
-  legacy->handle = CU_STREAM_LEGACY;
-  legacy->id = next_stream_id++;
+  MakeDevices(
+      *this, static_cast<int>(check::NumberOption("PERMAFROST_SOFTCUDA_DEVICES",
+                                                  1, 0, memory::kMaxDevices)));
+}
+
+void MakeDevices(Runtime& runtime, int count) {
+  runtime.devices.clear();
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    auto device = std::make_unique<Device>();
+    device->ordinal = ordinal;
+    device->context = std::bit_cast<CUcontext>(
+        HandleBits(HandleKind::kContext, static_cast<uint64_t>(ordinal) + 1));
+    device->legacy = std::make_shared<Stream>();
+    device->legacy->kind = StreamKind::kLegacy;
+    device->legacy->handle = CU_STREAM_LEGACY;
+    device->legacy->device = ordinal;
+    device->legacy->id = runtime.next_stream_id++;
+    runtime.devices.push_back(std::move(device));
+  }
+  memory::AddressSpace::Get().set_device_count(count);
+}
+
+Device* FindDevice(Runtime& runtime, int ordinal) {
+  return ordinal >= 0 && static_cast<size_t>(ordinal) < runtime.devices.size()
+             ? runtime.devices[static_cast<size_t>(ordinal)].get()
+             : nullptr;
+}
+
+Device& DeviceAt(Runtime& runtime, int ordinal) {
+  return *runtime.devices[static_cast<size_t>(ordinal)];
 }
 
 Runtime& TheRuntime() {
@@ -34,13 +62,16 @@ Runtime& TheRuntime() {
 ThreadState::ThreadState() : id(next_thread_id++) {}
 
 ThreadState::~ThreadState() {
-  if (per_thread_stream == nullptr) return;
+  if (per_thread_streams.empty()) return;
   Runtime& runtime = TheRuntime();
   const Lock lock(runtime.mutex);
-  AbandonCapture(runtime, *per_thread_stream);
-  runtime.orphans.push_back(per_thread_stream->last);
-  std::erase(runtime.per_thread_streams, per_thread_stream);
-  per_thread_stream.reset();
+  for (const auto& [ordinal, stream] : per_thread_streams) {
+    Device& device = DeviceAt(runtime, ordinal);
+    AbandonCapture(runtime, *stream);
+    device.orphans.push_back(stream->last);
+    std::erase(device.per_thread_streams, stream);
+  }
+  per_thread_streams.clear();
 }
 
 ThreadState& ThisThread() {
@@ -48,12 +79,12 @@ ThreadState& ThisThread() {
   return state;
 }
 
-std::vector<Stream*> AllStreams(Runtime& runtime) {
+std::vector<Stream*> AllStreams(Runtime& runtime, const Device& device) {
   std::vector<Stream*> streams;
   for (const auto& [bits, stream] : runtime.streams.objects()) {
-    streams.push_back(stream.get());
+    if (stream->device == device.ordinal) streams.push_back(stream.get());
   }
-  for (const auto& stream : runtime.per_thread_streams) {
+  for (const auto& stream : device.per_thread_streams) {
     streams.push_back(stream.get());
   }
   return streams;
@@ -64,6 +95,12 @@ void ReportMisuse(const char* api, const std::string& what) {
   report.check = "misuse";
   report.what = std::string(api) + ": " + what;
   check::Reporter::Get().Add(std::move(report));
+}
+
+void ReportUnsupported(const char* api, const std::string& what) {
+  if (check::Reporter::Get().quiet()) return;
+  std::fprintf(stderr, "softcuda: %s: %s are not supported\n", api,
+               what.c_str());
 }
 
 void SetStickyError(Runtime& runtime, CUresult result, const std::string& log) {
@@ -80,9 +117,10 @@ void SetSticky(CUresult result, const std::string& log) {
 
 CUresult Sticky() { return static_cast<CUresult>(TheRuntime().sticky.load()); }
 
-std::shared_ptr<Stream> NewStream(Runtime& runtime, unsigned int flags,
-                                  int priority) {
+std::shared_ptr<Stream> NewStream(Runtime& runtime, const Device& device,
+                                  unsigned int flags, int priority) {
   auto stream = std::make_shared<Stream>();
+  stream->device = device.ordinal;
   stream->flags = flags;
   stream->priority = priority;
   stream->id = runtime.next_stream_id++;
@@ -92,18 +130,20 @@ std::shared_ptr<Stream> NewStream(Runtime& runtime, unsigned int flags,
 
 void AppendToStream(Runtime& runtime, Stream& stream,
                     const std::shared_ptr<Task>& task) {
+  Device& device = DeviceAt(runtime, stream.device);
+  task->device = stream.device;
   if (stream.kind == StreamKind::kLegacy) {
-    for (Stream* other : AllStreams(runtime)) {
+    for (Stream* other : AllStreams(runtime, device)) {
       if (other->blocking()) Executor::AddDependency(other->last, task);
     }
-    std::erase_if(runtime.orphans, [](const std::shared_ptr<Task>& orphan) {
+    std::erase_if(device.orphans, [](const std::shared_ptr<Task>& orphan) {
       return orphan == nullptr || orphan->done;
     });
-    for (const auto& orphan : runtime.orphans) {
+    for (const auto& orphan : device.orphans) {
       Executor::AddDependency(orphan, task);
     }
   } else if (stream.blocking()) {
-    Executor::AddDependency(runtime.legacy->last, task);
+    Executor::AddDependency(device.legacy->last, task);
   }
   Executor::AddDependency(stream.last, task);
   stream.last = task;
@@ -115,10 +155,11 @@ bool StreamIsIdle(Runtime& runtime, const Stream& stream) {
   };
   if (!idle(stream.last)) return false;
   if (stream.kind != StreamKind::kLegacy) return true;
-  for (const Stream* other : AllStreams(runtime)) {
+  const Device& device = DeviceAt(runtime, stream.device);
+  for (const Stream* other : AllStreams(runtime, device)) {
     if (other->blocking() && !idle(other->last)) return false;
   }
-  return std::all_of(runtime.orphans.begin(), runtime.orphans.end(), idle);
+  return std::all_of(device.orphans.begin(), device.orphans.end(), idle);
 }
 
 void WaitForStream(Runtime& runtime, Lock& lock, Stream& stream) {
@@ -131,5 +172,11 @@ void WaitForStream(Runtime& runtime, Lock& lock, Stream& stream) {
   runtime.executor.Submit(marker);
   runtime.executor.Wait(lock, marker);
 }
+
+void WaitForDevice(Runtime& runtime, Lock& lock, const Device& device) {
+  runtime.executor.WaitAll(lock, device.ordinal);
+}
+
+void TrimPoolsAfterWait() { memory::AddressSpace::Get().TrimPools(); }
 
 }  // namespace softcuda::runtime

@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "runtime/device.h"
 #include "runtime/graph.h"
 #include "runtime/graph_exec.h"
 #include "runtime/handle.h"
@@ -33,8 +35,8 @@ struct ThreadState {
   uint64_t id;
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::vector<CUcontext> contexts;
-  // Made when the thread first names CU_STREAM_PER_THREAD.
-  std::shared_ptr<Stream> per_thread_stream;
+  // By device; made when the thread first names CU_STREAM_PER_THREAD there.
+  std::map<int, std::shared_ptr<Stream>> per_thread_streams;
   bool in_host_function = false;
 };
 
@@ -56,9 +58,8 @@ struct Runtime {
   std::atomic<int64_t> kernels_executed{0};
   std::atomic<int64_t> unknown_calls_during_capture{0};
 
-  // The primary context.
-  uint64_t retain_count = 0;
-  unsigned int context_flags = 0;
+  // Fixed from cuInit on.
+  std::vector<std::unique_ptr<Device>> devices;
 
   HandleTable<CUstream, Stream, HandleKind::kStream> streams;
   HandleTable<CUevent, Event, HandleKind::kEvent> events;
@@ -70,12 +71,8 @@ struct Runtime {
   HandleTable<CUgraphNode, Node, HandleKind::kNode> nodes;
   HandleTable<CUgraphExec, Exec, HandleKind::kExec> execs;
   HandleTable<CUuserObject, UserObject, HandleKind::kUserObject> user_objects;
+  HandleTable<CUmemoryPool, memory::Pool, HandleKind::kPool> pools;
 
-  std::shared_ptr<Stream> legacy;
-  // The per-thread streams of threads that are alive.
-  std::vector<std::shared_ptr<Stream>> per_thread_streams;
-  // Last items of blocking streams that were destroyed with work in flight.
-  std::vector<std::shared_ptr<Task>> orphans;
   uint64_t next_stream_id = 1;
 
   // Captures that were begun and not ended.
@@ -88,11 +85,28 @@ Runtime& TheRuntime();
 /// Records the sticky error; the first one wins. The lock may be held.
 void SetStickyError(Runtime& runtime, CUresult result, const std::string& log);
 
-/// Every stream that is not the legacy one.
-std::vector<Stream*> AllStreams(Runtime& runtime);
+/// Makes the devices anew. Only before cuInit.
+void MakeDevices(Runtime& runtime, int count);
+
+/// The device of that ordinal, or null.
+Device* FindDevice(Runtime& runtime, int ordinal);
+/// The device of a stream, event or module that exists.
+Device& DeviceAt(Runtime& runtime, int ordinal);
+
+/// The device whose context this is, or null.
+Device* DeviceOfContext(Runtime& runtime, CUcontext context);
+
+bool IsDefaultPool(const Runtime& runtime, const memory::Pool& pool);
+
+/// Every stream of the device that is not the legacy one.
+std::vector<Stream*> AllStreams(Runtime& runtime, const Device& device);
 
 /// Adds a misuse report: what `api` was given that no caller should give.
 void ReportMisuse(const char* api, const std::string& what);
+
+/// Tells, in a log line and not as a finding, that softcuda does not have what
+/// the call asks for.
+void ReportUnsupported(const char* api, const std::string& what);
 
 /// Orders `task` behind what `stream` holds, by the rules of the legacy stream,
 /// and makes it the stream's newest item. Does not submit it.
@@ -106,9 +120,15 @@ bool StreamIsIdle(Runtime& runtime, const Stream& stream);
 /// Blocks until everything enqueued in the stream is done.
 void WaitForStream(Runtime& runtime, Lock& lock, Stream& stream);
 
-/// Makes a stream and lists it.
-std::shared_ptr<Stream> NewStream(Runtime& runtime, unsigned int flags,
-                                  int priority);
+/// Makes a stream of the device and lists it.
+std::shared_ptr<Stream> NewStream(Runtime& runtime, const Device& device,
+                                  unsigned int flags, int priority);
+
+/// Blocks until everything enqueued on the device so far is done.
+void WaitForDevice(Runtime& runtime, Lock& lock, const Device& device);
+
+/// Releases what pools cache above their thresholds, as every wait does.
+void TrimPoolsAfterWait();
 
 }  // namespace softcuda::runtime
 

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <queue>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -31,6 +31,7 @@ struct Task {
   int pending = 1;
   bool done = false;
   const char* origin = "";
+  int device = 0;
   std::shared_ptr<const Operation> operation;
   std::vector<std::shared_ptr<Task>> successors;
   std::chrono::steady_clock::time_point completed;
@@ -54,6 +55,8 @@ struct Task {
 /// Threads: every method needs the runtime's lock.
 class Executor {
  public:
+  static constexpr int kEveryDevice = -1;
+
   /// `mutex` is the runtime's lock.
   explicit Executor(std::mutex* mutex) : mutex_(mutex) {}
 
@@ -66,8 +69,9 @@ class Executor {
 
   /// Blocks, with the lock released, until the task is done.
   void Wait(Lock& lock, const std::shared_ptr<Task>& task);
-  /// Blocks until all tasks submitted so far are done.
-  void WaitAll(Lock& lock);
+  /// Blocks until all tasks submitted so far are done; of one device only
+  /// where one is given.
+  void WaitAll(Lock& lock, int device = kEveryDevice);
 
   void set_seed(uint64_t seed) { seed_ = seed; }
   uint64_t seed() const { return seed_; }
@@ -116,7 +120,7 @@ class Executor {
   int waiters_ = 0;
   uint64_t seed_ = 0;
   uint64_t next_sequence_ = 1;
-  std::set<uint64_t> outstanding_;
+  std::map<uint64_t, int> outstanding_;  // devices by sequence
   std::priority_queue<Ready> ready_;
   std::vector<Step> steps_;
   bool propagating_ = false;
