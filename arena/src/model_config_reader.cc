@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_config_reader.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,37 +16,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMost = int64_t{1} << 31;
 /// Deeper than any config, and shallow enough for any recursion over it.
 constexpr int kMaxDepth = 64;
 constexpr size_t kMaxQuoted = 160;
 constexpr char kTextConfig[] = "text_config";
 
-std::string Describe(const Json& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_array()) return "a list";
-  const std::string text =
-      QuoteForeign(value.dump(-1, ' ', true, Json::error_handler_t::replace));
-  if (value.is_boolean()) return absl::StrCat(text, " (a boolean)");
-  if (value.is_string()) return absl::StrCat(text, " (a string)");
-  if (value.is_number_float()) return absl::StrCat(text, " (not an integer)");
-  return text;
-}
-
 std::string Accepted(const ConfigFigure& figure) {
-  return absl::StrCat("an integer from ", figure.least, " to ", kMost,
+  return absl::StrCat("an integer from ", figure.least, " to ", kMostOfAFigure,
                       " under ", absl::StrJoin(figure.keys, " or "));
-}
-
-std::optional<int64_t> IntegerIn(const Json& value, int64_t least) {
-  if (!value.is_number_integer()) return std::nullopt;
-  if (value.is_number_unsigned() &&
-      value.get<uint64_t>() > static_cast<uint64_t>(kMost)) {
-    return std::nullopt;
-  }
-  const int64_t number = value.get<int64_t>();
-  if (number < least || number > kMost) return std::nullopt;
-  return number;
 }
 
 /// Watches a parse for what the parsed value no longer shows.
@@ -90,6 +68,29 @@ std::string QuoteForeign(absl::string_view text) {
   return quoted;
 }
 
+std::string DescribeJson(const Json& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  const std::string text =
+      QuoteForeign(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+  if (value.is_boolean()) return absl::StrCat(text, " (a boolean)");
+  if (value.is_string()) return absl::StrCat(text, " (a string)");
+  if (value.is_number_float()) return absl::StrCat(text, " (not an integer)");
+  return text;
+}
+
+std::optional<int64_t> IntegerIn(const Json& value, int64_t least,
+                                 int64_t most) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() &&
+      value.get<uint64_t>() > static_cast<uint64_t>(most)) {
+    return std::nullopt;
+  }
+  const int64_t number = value.get<int64_t>();
+  if (number < least || number > most) return std::nullopt;
+  return number;
+}
+
 absl::StatusOr<ConfigReader> ConfigReader::Parse(absl::string_view text,
                                                  absl::string_view source) {
   ConfigReader reader(source);
@@ -118,13 +119,13 @@ absl::StatusOr<ConfigReader> ConfigReader::Parse(absl::string_view text,
   }
   if (!reader.root_.is_object()) {
     return reader.Refuse(
-        absl::StrCat("the whole: got ", Describe(reader.root_),
+        absl::StrCat("the whole: got ", DescribeJson(reader.root_),
                      "; accepted: an object, as config.json files are"));
   }
   if (const Json* text_config = Present(reader.root_, kTextConfig)) {
     if (!text_config->is_object()) {
       return reader.Refuse(absl::StrCat("'", kTextConfig, "': got ",
-                                        Describe(*text_config),
+                                        DescribeJson(*text_config),
                                         "; accepted: an object, or no key"));
     }
     reader.nested_ = true;
@@ -139,9 +140,10 @@ absl::StatusOr<std::optional<int64_t>> ConfigReader::Optional(
   for (const char* key : figure.keys) {
     const Json* value = Present(Text(), key);
     if (value == nullptr) continue;
-    const std::optional<int64_t> number = IntegerIn(*value, figure.least);
+    const std::optional<int64_t> number = NumberIn(*value, figure);
     if (!number) {
-      return Refuse(absl::StrCat("'", Path(key), "': got ", Describe(*value),
+      return Refuse(absl::StrCat("'", Path(key), "': got ",
+                                 DescribeJson(*value),
                                  "; accepted: ", Accepted(figure)));
     }
     if (found && *found != *number) {
@@ -176,10 +178,32 @@ absl::StatusOr<bool> ConfigReader::Bool(const char* key, bool absent) const {
   const Json* value = Present(Text(), key);
   if (value == nullptr) return absent;
   if (!value->is_boolean()) {
-    return Refuse(absl::StrCat("'", Path(key), "': got ", Describe(*value),
+    return Refuse(absl::StrCat("'", Path(key), "': got ", DescribeJson(*value),
                                "; accepted: true or false, or no key"));
   }
   return value->get<bool>();
+}
+
+absl::StatusOr<std::optional<std::vector<int64_t>>> ConfigReader::Integers(
+    const char* key, int64_t least, int64_t most) const {
+  const Json* value = Find(key);
+  if (value == nullptr) return std::optional<std::vector<int64_t>>();
+  const auto refuse = [&](const std::string& got) {
+    return Refuse(absl::StrCat("'", Path(key), "': got ", got,
+                               "; accepted: a list of integers from ", least,
+                               " to ", most, ", or no key"));
+  };
+  if (!value->is_array()) return refuse(DescribeJson(*value));
+  std::vector<int64_t> numbers;
+  for (const Json& entry : *value) {
+    const std::optional<int64_t> number = IntegerIn(entry, least, most);
+    if (!number) {
+      return refuse(
+          absl::StrCat(DescribeJson(entry), " at place ", numbers.size()));
+    }
+    numbers.push_back(*number);
+  }
+  return std::make_optional(std::move(numbers));
 }
 
 absl::StatusOr<std::string> ConfigReader::ModelType() const {
@@ -192,7 +216,7 @@ absl::StatusOr<std::string> ConfigReader::ModelType() const {
   }
   if (value == nullptr) return std::string();
   if (!value->is_string()) {
-    return Refuse(absl::StrCat("'", path, "': got ", Describe(*value),
+    return Refuse(absl::StrCat("'", path, "': got ", DescribeJson(*value),
                                "; accepted: a string"));
   }
   return value->get<std::string>();
@@ -222,6 +246,24 @@ const Json* ConfigReader::Present(const Json& object, absl::string_view key) {
   const auto found = object.find(std::string(key));
   if (found == object.end() || found->is_null()) return nullptr;
   return &*found;
+}
+
+std::optional<int64_t> ConfigReader::NumberIn(const Json& value,
+                                              const ConfigFigure& figure) {
+  if (figure.may_be_list && value.is_array()) {
+    std::optional<int64_t> widest;
+    for (const Json& entry : value) {
+      const std::optional<int64_t> number =
+          IntegerIn(entry, figure.least, kMostOfAFigure);
+      if (!number) return std::nullopt;
+      widest = std::max(widest.value_or(0), *number);
+    }
+    return widest;
+  }
+  if (value.is_string() && value.get_ref<const std::string&>() == "auto") {
+    return figure.automatic;
+  }
+  return IntegerIn(value, figure.least, kMostOfAFigure);
 }
 
 }  // namespace permafrost

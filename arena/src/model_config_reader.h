@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,15 +16,30 @@
 
 namespace permafrost {
 
+/// The largest figure that is read: no model comes near it, and the product of
+/// two still fits 64 bits.
+inline constexpr int64_t kMostOfAFigure = int64_t{1} << 31;
+
 /// A piece of foreign text for an error: cut short, and without bytes that
 /// would confuse a terminal.
 std::string QuoteForeign(absl::string_view text);
+
+/// What a value is, for an error: `"8" (a string)`, `a list`, `-1`.
+std::string DescribeJson(const nlohmann::json& value);
+
+/// The number, if it is an integer from `least` to `most`.
+std::optional<int64_t> IntegerIn(const nlohmann::json& value, int64_t least,
+                                 int64_t most);
 
 /// One figure of a config: every key that may hold it, in order, and the least
 /// value that makes sense.
 struct ConfigFigure {
   absl::Span<const char* const> keys;
   int64_t least = 1;
+  /// A list counts as its widest entry.
+  bool may_be_list = false;
+  /// What the word "auto" stands for; without it the word is refused.
+  std::optional<int64_t> automatic = std::nullopt;
 };
 
 /// The keys of one config.json, with errors that name the source and the key.
@@ -33,6 +49,8 @@ struct ConfigFigure {
 /// agree.
 class ConfigReader {
  public:
+  using Json = nlohmann::json;
+
   static absl::StatusOr<ConfigReader> Parse(absl::string_view text,
                                             absl::string_view source);
 
@@ -43,6 +61,16 @@ class ConfigReader {
   absl::StatusOr<int64_t> Required(const ConfigFigure& figure) const;
   /// `absent` when the key is not there.
   absl::StatusOr<bool> Bool(const char* key, bool absent) const;
+  /// A list of integers from `least` to `most`; nullopt when the key is absent.
+  absl::StatusOr<std::optional<std::vector<int64_t>>> Integers(
+      const char* key, int64_t least, int64_t most) const;
+  /// The value of a key whose form the caller checks; null when it is absent.
+  const Json* Find(absl::string_view key) const { return Present(Text(), key); }
+  /// The value beside the nested text; null when it is absent or nothing is
+  /// nested.
+  const Json* FindOutside(absl::string_view key) const {
+    return nested_ ? Present(root_, key) : nullptr;
+  }
   /// The family, from the nested text first; empty when it is nowhere.
   absl::StatusOr<std::string> ModelType() const;
 
@@ -55,14 +83,15 @@ class ConfigReader {
   std::string Path(absl::string_view key) const;
 
  private:
-  using Json = nlohmann::json;
-
   explicit ConfigReader(absl::string_view source) : source_(source) {}
 
   /// Where the figures are: the object itself, or its `text_config`.
   const Json& Text() const;
   /// Null when the key is absent or its value is null.
   static const Json* Present(const Json& object, absl::string_view key);
+  /// The number that `value` holds for `figure`; nullopt for any other value.
+  static std::optional<int64_t> NumberIn(const Json& value,
+                                         const ConfigFigure& figure);
 
   std::string source_;
   Json root_;

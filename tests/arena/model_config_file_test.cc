@@ -15,8 +15,8 @@ namespace {
 
 using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr char kLlama[] =
@@ -46,8 +46,8 @@ class ModelConfigFileTest : public ::testing::Test {
 };
 
 TEST_F(ModelConfigFileTest, PresetsAreListedAndAllLoad) {
-  EXPECT_THAT(ModelPresets(), ElementsAre("deepseek-v3", "llama-3.1-8b",
-                                          "mixtral-8x7b", "qwen3-30b-a3b"));
+  EXPECT_THAT(ModelPresets(), IsSupersetOf({"deepseek-v3", "llama-3.1-8b",
+                                            "mixtral-8x7b", "qwen3-30b-a3b"}));
   for (const std::string& preset : ModelPresets()) {
     ASSERT_OK_AND_ASSIGN(const ModelConfig config, LoadModelConfig(preset));
     EXPECT_EQ(config.source, preset);
