@@ -62,7 +62,10 @@ CheckedSize SplitSlots(Config config, Limits limits) {
     splits = std::clamp<int64_t>(filling.value().value_or(kMostSplits), 1,
                                  kMostSplits);
   }
-  return CheckedSize(DecodeRows(limits)) * heads * splits;
+  // A step that verifies drafts queries with each of them.
+  const CheckedSize queries =
+      IsSeed(limits) ? CheckedSize(1) : CheckedSize(limits.draft_tokens) + 1;
+  return CheckedSize(DecodeRows(limits)) * queries * heads * splits;
 }
 
 ByteCount SplitKBytes(CheckedSize slots, CheckedSize width) {
@@ -214,7 +217,7 @@ constexpr BufferRow kAttentionRows[] = {
      .lifetime = Lifetime::kPerLayer,
      .toucher = Toucher::kDevice,
      .tag = "step",
-     .sized_by = "max_batch_size, sm_count",
+     .sized_by = "max_batch_size, sm_count, draft_tokens",
      .seed_bytes = SeedSplitKWorkspaceBytes},
     {.name = "o_latent",
      .meaning = "latent of the grouped output projection",

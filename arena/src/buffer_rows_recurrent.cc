@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "buffer_rows.h"
+#include "permafrost/arena/arena_plan.h"
 
 // Gated delta nets and Mamba-2, and the unions that other layers share with
 // them.
@@ -198,8 +199,19 @@ Gate NeedsWeightCopies(Config config, Limits limits) {
   return "the model has no gated delta net layers";
 }
 
-/// The in-projection and the out-projection of each layer.
+/// The in-projection and the out-projection of each layer, each a piece of its
+/// own in the slab.
 ByteCount WeightCopyBytes(Config config, Limits /*limits*/) {
+  const CheckedSize hidden = config.hidden_size;
+  const CheckedSize in_bytes = DeltaNetWidth(config) * hidden * kBf16Bytes;
+  const CheckedSize out_bytes =
+      DeltaNetValueWidth(config) * hidden * kBf16Bytes;
+  return Bytes(CheckedSize(DeltaNetLayers(config)) *
+               (in_bytes.AlignUp(kBufferAlignmentBytes) +
+                out_bytes.AlignUp(kBufferAlignmentBytes)));
+}
+
+ByteCount SeedWeightCopyBytes(Config config, Limits /*limits*/) {
   return Bytes(CheckedSize(DeltaNetLayers(config)) *
                (DeltaNetWidth(config) + DeltaNetValueWidth(config)) *
                config.hidden_size * kBf16Bytes);
@@ -304,7 +316,8 @@ constexpr BufferRow kRows[] = {
      .lifetime = Lifetime::kPersistentSlab,
      .toucher = Toucher::kDevice,
      .tag = "slab",
-     .sized_by = "rowwise_bf16_copies"},
+     .sized_by = "rowwise_bf16_copies",
+     .seed_bytes = SeedWeightCopyBytes},
 };
 
 }  // namespace

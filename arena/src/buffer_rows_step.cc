@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "buffer_rows.h"
+#include "permafrost/arena/arena_plan.h"
 
 // What every model has: the residual stream, the head, the step's metadata.
 namespace permafrost::internal {
 namespace {
 
-constexpr int64_t kRegionAlignment = 256;
 /// Rows of the head's output that the original reserves for drafts, and rows
 /// of metadata that it stages for them.
 constexpr int64_t kVerifyRowCap = 256;
@@ -78,11 +78,11 @@ ByteCount SeedTokenIdsBytes(Config /*config*/, Limits limits) {
 CheckedSize ForOurs(Limits limits) {
   const CheckedSize sequences = DecodeRows(limits);
   const CheckedSize tokens = sequences * (CheckedSize(limits.draft_tokens) + 1);
-  return (tokens * kI32Bytes).AlignUp(kRegionAlignment) * 2 +
-         (tokens * kI64Bytes).AlignUp(kRegionAlignment) +
-         (sequences * kI32Bytes).AlignUp(kRegionAlignment) +
+  return (tokens * kI32Bytes).AlignUp(kBufferAlignmentBytes) * 2 +
+         (tokens * kI64Bytes).AlignUp(kBufferAlignmentBytes) +
+         (sequences * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
          (sequences * BlockTableColumns(limits) * kI32Bytes)
-             .AlignUp(kRegionAlignment);
+             .AlignUp(kBufferAlignmentBytes);
 }
 
 ByteCount DecodeMetaBytes(Config /*config*/, Limits limits) {
@@ -94,12 +94,12 @@ ByteCount DecodeMetaBytes(Config /*config*/, Limits limits) {
 ByteCount ScratchBytes(Config /*config*/, Limits limits) {
   const CheckedSize tokens = limits.max_batch_tokens;
   const CheckedSize sequences = DecodeRows(limits);
-  return Bytes((tokens * kI32Bytes).AlignUp(kRegionAlignment) +
-               (tokens * kI64Bytes).AlignUp(kRegionAlignment) +
-               (sequences * kI32Bytes).AlignUp(kRegionAlignment) +
-               ((sequences + 1) * kI32Bytes).AlignUp(kRegionAlignment) +
+  return Bytes((tokens * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
+               (tokens * kI64Bytes).AlignUp(kBufferAlignmentBytes) +
+               (sequences * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
+               ((sequences + 1) * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
                (sequences * BlockTableColumns(limits) * kI32Bytes)
-                   .AlignUp(kRegionAlignment));
+                   .AlignUp(kBufferAlignmentBytes));
 }
 
 /// The original also takes the maximum with two terms whose formulas are not

@@ -43,6 +43,38 @@ struct Sized {
   int64_t bytes = 0;
 };
 
+/// Rows up to which all numbers of rows can be tried.
+constexpr int64_t kMostTriedRows = int64_t{1} << 20;
+
+/// The largest size over every number of rows that a step can have.
+absl::StatusOr<int64_t> LargestOverRows(const BufferRow& row,
+                                        const ModelConfig& config,
+                                        ServingLimits limits) {
+  const int64_t max_rows = limits.max_batch_tokens;
+  if (max_rows > kMostTriedRows) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_batch_tokens: got ", max_rows, ", limit ", kMostTriedRows,
+        " for a size that is not monotone in rows"));
+  }
+  int64_t largest = 0;
+  for (int64_t rows = 1; rows <= max_rows; ++rows) {
+    limits.max_batch_tokens = rows;
+    PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes, row.bytes(config, limits));
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+absl::StatusOr<int64_t> FormulaBytes(const BufferRow& row,
+                                     const ModelConfig& config,
+                                     const ServingLimits& limits) {
+  if (limits.rules == SizeRules::kSeed && row.seed_bytes != nullptr) {
+    return row.seed_bytes(config, limits);
+  }
+  return row.is_monotone ? row.bytes(config, limits)
+                         : LargestOverRows(row, config, limits);
+}
+
 absl::StatusOr<Sized> SizeByOurRules(const BufferRow& row,
                                      const ModelConfig& config,
                                      const ServingLimits& limits) {
@@ -50,7 +82,8 @@ absl::StatusOr<Sized> SizeByOurRules(const BufferRow& row,
     std::optional<std::string> reason = row.gate(config, limits);
     if (reason) return Sized{*std::move(reason), 0};
   }
-  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes, row.bytes(config, limits));
+  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes,
+                              FormulaBytes(row, config, limits));
   if (bytes < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "size: got ", bytes,
@@ -71,8 +104,8 @@ absl::StatusOr<Sized> SizeBySeedRules(const BufferRow& row,
     }
     if (reason) return Sized{*std::move(reason), 0};
   }
-  const auto formula = row.seed_bytes != nullptr ? row.seed_bytes : row.bytes;
-  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes, formula(config, limits));
+  PERMAFROST_ASSIGN_OR_RETURN(const int64_t bytes,
+                              FormulaBytes(row, config, limits));
   if (bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("size: got ", bytes, " bytes, limit at least 0"));

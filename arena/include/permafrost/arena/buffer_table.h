@@ -85,6 +85,10 @@ struct BufferRow {
   /// what to raise, or to set, where the buffer is too small. Empty: the model
   /// alone decides the size.
   const char* sized_by = "max_batch_tokens";
+  /// Fewer rows never need more bytes. Where that is not so, because a kernel
+  /// takes another variant for some batch, every number of rows from 1 to
+  /// `max_batch_tokens` is asked for and the largest size is reserved.
+  bool is_monotone = true;
   /// Size under `SizeRules::kSeed`; null: as `bytes`.
   absl::StatusOr<int64_t> (*seed_bytes)(const ModelConfig&,
                                         const ServingLimits&) = nullptr;
@@ -137,8 +141,11 @@ struct BufferSize {
 /// `SizeRules::kSeed` a buffer that the original keeps as a placeholder has the
 /// placeholder's bytes, and one that its formula makes 0 bytes long is absent.
 /// Errors: kInvalidArgument for a limit that `CheckLimits` refuses, naming it;
-///   for a negative figure in the config, a size beyond 2^63-1 or a row of 0
-///   bytes whose gate is open, naming the buffer.
+///   for a negative figure in the config, a size beyond 2^63-1, a row of 0
+///   bytes whose gate is open, or one that is not monotone beside more than
+///   2^20 rows, naming the buffer.
+/// Cost: one call of each formula; of one that is not monotone as many as there
+///   are rows.
 /// Threads: any. Capture: no driver call.
 absl::StatusOr<std::vector<BufferSize>> ComputeBufferSizes(
     const ModelConfig& config, const ServingLimits& limits,
