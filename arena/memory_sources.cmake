@@ -4,6 +4,8 @@
 # The half of arena/ that holds memory; CMakeLists.txt here includes this list.
 set(PERMAFROST_ARENA_MEMORY_SOURCES
   src/arena.cc
+  src/arena_checksums.cc
   src/arena_state.cc
   src/evidence.cc
+  src/rowwise_slab.cc
   src/segment_memory.cc)
