@@ -2,96 +2,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "permafrost/arena/arena_plan.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "checked_size.h"
 #include "fnv1a.h"
 #include "permafrost/driver/status.h"
+#include "plan_inputs.h"
 
 namespace permafrost {
 namespace {
 
-absl::Status CheckOptions(const PlanOptions& options) {
-  if (options.granularity_bytes < kBufferAlignmentBytes ||
-      options.granularity_bytes % kBufferAlignmentBytes != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "arena plan: granularity_bytes: got ", options.granularity_bytes,
-        ", limit a positive multiple of ", kBufferAlignmentBytes));
-  }
-  if (options.guard_bytes < 0 ||
-      options.guard_bytes % kBufferAlignmentBytes != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "arena plan: guard_bytes: got ", options.guard_bytes,
-        ", limit 0 or a positive multiple of ", kBufferAlignmentBytes));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckSizes(const std::vector<BufferSize>& sizes) {
-  std::set<absl::string_view> names;
-  bool any_present = false;
-  for (const BufferSize& size : sizes) {
-    if (size.name.empty()) {
-      return absl::InvalidArgumentError(
-          "arena plan: buffer name: got an empty one");
-    }
-    if (!names.insert(size.name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("arena plan: buffer '", size.name, "' is there twice"));
-    }
-    if (size.bytes < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("arena plan: buffer '", size.name, "': bytes: got ",
-                       size.bytes, ", limit at least 0"));
-    }
-    if (size.bytes == 0 && size.gate_reason.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "arena plan: buffer '", size.name,
-          "': got 0 bytes and no reason; an absent buffer says why"));
-    }
-    if (size.bytes > 0 && !size.gate_reason.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "arena plan: buffer '", size.name, "': got ", size.bytes,
-          " bytes and a reason to be absent (", size.gate_reason, ")"));
-    }
-    any_present = any_present || size.bytes > 0;
-  }
-  if (!any_present) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("arena plan: got ", sizes.size(),
-                     " buffers and none with bytes, limit at least one"));
-  }
-  return absl::OkStatus();
-}
-
-PlannedBuffer ToPlanned(BufferSize size) {
-  PlannedBuffer buffer;
-  buffer.name = std::move(size.name);
-  buffer.bytes = size.bytes;
-  buffer.gate_reason = std::move(size.gate_reason);
-  buffer.element = size.element;
-  buffer.lifetime = size.lifetime;
-  buffer.toucher = size.toucher;
-  buffer.tag = std::move(size.tag);
-  buffer.meaning = std::move(size.meaning);
-  buffer.sized_by = std::move(size.sized_by);
-  return buffer;
-}
-
-std::vector<PlannedSegment> SegmentsInOrder(
-    const std::vector<PlannedBuffer>& buffers) {
-  std::vector<PlannedSegment> segments;
-  std::set<absl::string_view> seen;
+/// The bytes that at least one buffer, or the guard behind it, lies over.
+int64_t CoveredBytes(const std::vector<PlannedBuffer>& buffers,
+                     int64_t guard_bytes) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
   for (const PlannedBuffer& buffer : buffers) {
-    if (buffer.is_present() && seen.insert(buffer.tag).second) {
-      segments.push_back({.tag = buffer.tag});
-    }
+    if (!buffer.is_present()) continue;
+    ranges.emplace_back(buffer.offset_bytes,
+                        buffer.offset_bytes + buffer.bytes + guard_bytes);
   }
-  return segments;
+  std::sort(ranges.begin(), ranges.end());
+  int64_t covered = 0;
+  int64_t covered_to = 0;
+  for (const auto& [begin, end] : ranges) {
+    const int64_t from = std::max(begin, covered_to);
+    if (end <= from) continue;
+    covered += end - from;
+    covered_to = end;
+  }
+  return covered;
 }
 
 }  // namespace
@@ -108,18 +50,16 @@ ArenaPlan ArenaPlan::FromParts(std::vector<PlannedBuffer> buffers,
   return plan;
 }
 
-int64_t ArenaPlan::buffer_bytes() const {
+int64_t ArenaPlan::buffer_bytes() const { return CoveredBytes(buffers_, 0); }
+
+int64_t ArenaPlan::unshared_buffer_bytes() const {
   int64_t bytes = 0;
   for (const PlannedBuffer& buffer : buffers_) bytes += buffer.bytes;
   return bytes;
 }
 
 int64_t ArenaPlan::guard_total_bytes() const {
-  int64_t bytes = 0;
-  for (const PlannedBuffer& buffer : buffers_) {
-    if (buffer.is_present()) bytes += options_.guard_bytes;
-  }
-  return bytes;
+  return CoveredBytes(buffers_, options_.guard_bytes) - buffer_bytes();
 }
 
 int64_t ArenaPlan::rounding_bytes() const {
@@ -135,12 +75,18 @@ const PlannedBuffer* ArenaPlan::Find(absl::string_view name) const {
 
 absl::StatusOr<ArenaPlan> PlanArena(std::vector<BufferSize> sizes,
                                     const PlanOptions& options) {
-  PERMAFROST_RETURN_IF_ERROR(CheckOptions(options));
-  PERMAFROST_RETURN_IF_ERROR(CheckSizes(sizes));
+  PERMAFROST_RETURN_IF_ERROR(CheckPlanOptions(options));
+  if (options.overlay != Overlay::kOff) {
+    return absl::InvalidArgumentError(
+        "arena plan: overlay: got on, limit off; which buffers may share is "
+        "in the steps, so call PlanArenaWithOverlay");
+  }
+  PERMAFROST_RETURN_IF_ERROR(CheckPlanSizes(sizes));
 
   std::vector<PlannedBuffer> buffers;
   buffers.reserve(sizes.size());
-  for (BufferSize& size : sizes) buffers.push_back(ToPlanned(std::move(size)));
+  for (BufferSize& size : sizes)
+    buffers.push_back(PlannedFrom(std::move(size)));
   std::vector<PlannedSegment> segments = SegmentsInOrder(buffers);
 
   CheckedSize cursor = 0;

@@ -74,6 +74,11 @@ std::string ArenaPlan::ToTable() const {
       total_bytes_, Mebibytes(total_bytes_), buffer_bytes(), present,
       rounding_bytes(), options_.granularity_bytes, guard_total_bytes(),
       options_.guard_bytes);
+  if (options_.overlay == Overlay::kOn) {
+    absl::StrAppendFormat(
+        &text, "overlay: the same buffers take %d bytes (%s) if none share\n",
+        unshared_buffer_bytes(), Mebibytes(unshared_buffer_bytes()));
+  }
   return text;
 }
 

@@ -124,6 +124,45 @@ absl::Status ValidatePresent(const ArenaPlan& plan,
   return absl::OkStatus();
 }
 
+bool Lists(const PlannedBuffer& a, const PlannedBuffer& b) {
+  return std::find(a.shares_with.begin(), a.shares_with.end(), b.name) !=
+         a.shares_with.end();
+}
+
+absl::Status ValidateSharing(const ArenaPlan& plan) {
+  for (const PlannedBuffer& buffer : plan.buffers()) {
+    const std::vector<std::string>& names = buffer.shares_with;
+    if (names.empty()) continue;
+    if (plan.options().overlay != Overlay::kOn) {
+      return Invalid(
+          absl::StrCat("buffer '", buffer.name, "' lists '", names.front(),
+                       "' as sharing its bytes, and overlay is off"));
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (i > 0 && names[i] <= names[i - 1]) {
+        return Invalid(absl::StrCat("buffer '", buffer.name, "' lists '",
+                                    names[i], "' after '", names[i - 1],
+                                    "'; names it shares with are sorted"));
+      }
+      const PlannedBuffer* const other = plan.Find(names[i]);
+      const absl::string_view fault =
+          other == nullptr           ? "which the plan does not have"
+          : other == &buffer         ? "which is itself"
+          : buffer.bytes == 0        ? "and is absent"
+          : other->bytes == 0        ? "which is absent"
+          : other->tag != buffer.tag ? "which is in another segment"
+          : !Lists(*other, buffer)   ? "which does not list it back"
+                                     : "";
+      if (!fault.empty()) {
+        return Invalid(absl::StrCat("buffer '", buffer.name, "' lists '",
+                                    names[i], "' as sharing its bytes, ",
+                                    fault));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateBuffers(const ArenaPlan& plan) {
   std::vector<const PlannedBuffer*> by_offset;
   std::set<absl::string_view> names;
@@ -147,17 +186,21 @@ absl::Status ValidateBuffers(const ArenaPlan& plan) {
             [](const PlannedBuffer* a, const PlannedBuffer* b) {
               return a->offset_bytes < b->offset_bytes;
             });
-  // Each lies inside the total by now, so differences cannot overflow, and with
-  // no overlap between neighbours there is none at all.
-  for (size_t i = 1; i < by_offset.size(); ++i) {
-    const PlannedBuffer& left = *by_offset[i - 1];
-    const PlannedBuffer& right = *by_offset[i];
-    const int64_t gap = right.offset_bytes - left.offset_bytes - left.bytes;
-    if (gap < 0) {
-      return Invalid(
-          absl::StrCat(Place(left), " and ", Place(right), " overlap"));
-    }
-    if (gap < plan.options().guard_bytes) {
+  // Each lies inside the total by now, so differences cannot overflow.
+  for (size_t i = 0; i < by_offset.size(); ++i) {
+    const PlannedBuffer& left = *by_offset[i];
+    for (size_t j = i + 1; j < by_offset.size(); ++j) {
+      const PlannedBuffer& right = *by_offset[j];
+      const int64_t gap = right.offset_bytes - left.offset_bytes - left.bytes;
+      if (gap >= 0 && gap >= plan.options().guard_bytes) break;
+      if (Lists(left, right)) continue;
+      if (gap < 0) {
+        return Invalid(absl::StrCat(
+            Place(left), " and ", Place(right), " overlap",
+            plan.options().overlay == Overlay::kOn
+                ? ", and neither lists the other as sharing its bytes"
+                : ""));
+      }
       return Invalid(absl::StrCat(Place(left), " and ", Place(right), " are ",
                                   gap, " bytes apart, limit a guard of ",
                                   plan.options().guard_bytes, " bytes"));
@@ -192,6 +235,7 @@ absl::Status ValidateTotal(const ArenaPlan& plan) {
 absl::Status ValidatePlan(const ArenaPlan& plan) {
   PERMAFROST_RETURN_IF_ERROR(ValidateOptions(plan));
   PERMAFROST_RETURN_IF_ERROR(ValidateSegments(plan));
+  PERMAFROST_RETURN_IF_ERROR(ValidateSharing(plan));
   PERMAFROST_RETURN_IF_ERROR(ValidateBuffers(plan));
   return ValidateTotal(plan);
 }

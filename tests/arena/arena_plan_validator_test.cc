@@ -86,6 +86,82 @@ TEST(ValidatePlanTest, NoGuardBehindTheLastBufferOfASegment) {
               AllOf(HasSubstr("'w'"), HasSubstr("255 bytes before the end")));
 }
 
+/// Two buffers over each other that list each other.
+void LayOver(Parts& p) {
+  p.options.overlay = Overlay::kOn;
+  p.buffers[1].offset_bytes = 512;
+  p.buffers[0].shares_with = {"b"};
+  p.buffers[1].shares_with = {"a"};
+}
+
+TEST(ValidatePlanTest, OverlapThatBothListPassesWithOverlayOn) {
+  EXPECT_OK(ValidateWith(LayOver));
+  ExpectFault(
+      [](Parts& p) {
+        LayOver(p);
+        p.buffers[0].shares_with.clear();
+        p.buffers[1].shares_with.clear();
+      },
+      AllOf(HasSubstr("'a'"), HasSubstr("'b'"), HasSubstr("neither lists")));
+  ExpectFault(
+      [](Parts& p) {
+        LayOver(p);
+        p.options.overlay = Overlay::kOff;
+      },
+      AllOf(HasSubstr("'a'"), HasSubstr("overlay is off")));
+}
+
+TEST(ValidatePlanTest, OverlapOfOthersThanThoseListed) {
+  // c lies over a; only a and b may.
+  ExpectFault(
+      [](Parts& p) {
+        LayOver(p);
+        p.buffers.push_back(
+            {.name = "c", .offset_bytes = 0, .bytes = 8, .tag = "step"});
+      },
+      AllOf(HasSubstr("'a'"), HasSubstr("'c'"), HasSubstr("overlap")));
+  // c lies behind b, and a reaches over b into it.
+  ExpectFault(
+      [](Parts& p) {
+        LayOver(p);
+        p.buffers[0].bytes = 2000;
+        p.buffers.push_back(
+            {.name = "c", .offset_bytes = 1536, .bytes = 8, .tag = "step"});
+      },
+      AllOf(HasSubstr("'a'"), HasSubstr("'c'"), HasSubstr("overlap")));
+}
+
+TEST(ValidatePlanTest, GuardsMayBeSharedByThoseListedAlone) {
+  EXPECT_OK(ValidateWith([](Parts& p) {
+    LayOver(p);
+    p.buffers[1].offset_bytes = 1024;
+  }));
+}
+
+TEST(ValidatePlanTest, SharingListsThatContradictThePlan) {
+  const auto with_names = [](std::vector<std::string> names) {
+    return [names](Parts& p) {
+      LayOver(p);
+      p.buffers[0].shares_with = names;
+    };
+  };
+  ExpectFault(with_names({}), HasSubstr("does not list it back"));
+  ExpectFault(with_names({"b", "b"}), HasSubstr("sorted"));
+  ExpectFault(with_names({"slab"}),
+              AllOf(HasSubstr("'slab'"), HasSubstr("absent")));
+  ExpectFault(with_names({"a"}), HasSubstr("itself"));
+  ExpectFault(with_names({"b", "x"}),
+              AllOf(HasSubstr("'x'"), HasSubstr("does not have")));
+  ExpectFault(with_names({"b", "w"}),
+              AllOf(HasSubstr("'w'"), HasSubstr("another segment")));
+  ExpectFault(
+      [](Parts& p) {
+        LayOver(p);
+        p.buffers[2].shares_with = {"a"};
+      },
+      AllOf(HasSubstr("'slab'"), HasSubstr("is absent")));
+}
+
 TEST(ValidatePlanTest, StartOffThe256ByteGrid) {
   ExpectFault([](Parts& p) { p.buffers[1].offset_bytes = 1281; },
               AllOf(HasSubstr("'b'"), HasSubstr("multiple of 256")));

@@ -19,6 +19,12 @@ namespace permafrost {
 /// Every buffer of a plan starts on a multiple of this. Units: bytes.
 inline constexpr int64_t kBufferAlignmentBytes = 256;
 
+/// Whether buffers may share bytes.
+enum class Overlay {
+  kOff,  ///< each has its own range
+  kOn,   ///< those that a plan lists as sharing may overlap
+};
+
 /// What a plan is made with, beside the sizes.
 struct PlanOptions {
   /// Segments start and end on multiples of this: the unit in which a device
@@ -27,6 +33,9 @@ struct PlanOptions {
   /// Bytes that belong to nobody after each buffer, so that a write past its
   /// end hits no neighbour and a checker can tell. 0, or a multiple of 256.
   int64_t guard_bytes = 0;
+  /// Says what the plan is. `PlanArena` makes one with `kOff`, and
+  /// `PlanArenaWithOverlay` (overlay.h) one with `kOn`.
+  Overlay overlay = Overlay::kOff;
 };
 
 /// One buffer and its place.
@@ -45,6 +54,9 @@ struct PlannedBuffer {
   std::string meaning = {};
   /// See `BufferRow::sized_by`.
   std::string sized_by = "max_batch_tokens";
+  /// The buffers that may have bytes, or the guard, in common with this one;
+  /// sorted. Each of them lists this one as well.
+  std::vector<std::string> shares_with = {};
 
   bool is_present() const { return bytes > 0; }
 };
@@ -74,9 +86,12 @@ class ArenaPlan {
 
   /// Address space and memory that the arena takes.
   int64_t total_bytes() const { return total_bytes_; }
-  /// The part of it that buffers hold.
+  /// The part of it that buffers hold; a byte that several share counts once.
   int64_t buffer_bytes() const;
-  /// The part of it that guards take: one after each present buffer.
+  /// What they would hold if none shared.
+  int64_t unshared_buffer_bytes() const;
+  /// The part of it that guards take and no buffer: without overlay one after
+  /// each present buffer.
   int64_t guard_total_bytes() const;
   /// The rest: what starting on 256 bytes and on the granularity costs.
   int64_t rounding_bytes() const;
@@ -101,18 +116,19 @@ class ArenaPlan {
 /// and within it one buffer after the other in the order given.
 ///
 /// A pure function of its arguments: the same offsets on every machine.
-/// Errors: kInvalidArgument for options outside what `PlanOptions` says, an
-///   empty or repeated name, negative bytes, a buffer of 0 bytes without a
-///   reason or of more with one, no present buffer at all, or a total beyond
-///   2^63-1.
+/// Errors: kInvalidArgument for options outside what `PlanOptions` says or with
+///   overlay on, an empty or repeated name, negative bytes, a buffer of 0 bytes
+///   without a reason or of more with one, no present buffer at all, or a total
+///   beyond 2^63-1.
 /// Threads: any. Capture: no driver call.
 absl::StatusOr<ArenaPlan> PlanArena(std::vector<BufferSize> sizes,
                                     const PlanOptions& options);
 
 /// Checks a plan by rules alone, sharing no code with the planner: alignment,
-/// no two buffers over the same byte, a whole guard after each, every buffer
-/// inside the segment of its tag, segments on the granularity, apart from each
-/// other and inside the total, absent buffers with a reason and no place.
+/// no two buffers over the same byte or each other's guard unless overlay is on
+/// and each lists the other, a whole guard after each, every buffer inside the
+/// segment of its tag, segments on the granularity, apart from each other and
+/// inside the total, absent buffers with a reason and no place.
 ///
 /// Errors: kInvalidArgument naming the buffers or the segment and the offsets.
 /// Threads: any. Capture: no driver call.
