@@ -15,12 +15,19 @@
 namespace permafrost {
 namespace {
 
-/// The bytes that at least one buffer, or the guard behind it, lies over.
+bool IsIn(const PlannedBuffer& buffer, const PlannedSegment& segment) {
+  return buffer.is_present() && buffer.tag == segment.tag &&
+         buffer.sleep == segment.sleep;
+}
+
+/// The bytes that at least one buffer, or the guard behind it, lies over; those
+/// of one segment where it is not null.
 int64_t CoveredBytes(const std::vector<PlannedBuffer>& buffers,
-                     int64_t guard_bytes) {
+                     int64_t guard_bytes, const PlannedSegment* segment) {
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (const PlannedBuffer& buffer : buffers) {
     if (!buffer.is_present()) continue;
+    if (segment != nullptr && !IsIn(buffer, *segment)) continue;
     ranges.emplace_back(buffer.offset_bytes,
                         buffer.offset_bytes + buffer.bytes + guard_bytes);
   }
@@ -38,6 +45,11 @@ int64_t CoveredBytes(const std::vector<PlannedBuffer>& buffers,
 
 }  // namespace
 
+std::string SegmentLabel(const PlannedSegment& segment) {
+  return absl::StrCat("segment '", segment.tag, "' (",
+                      SleepPolicyName(segment.sleep), ")");
+}
+
 ArenaPlan ArenaPlan::FromParts(std::vector<PlannedBuffer> buffers,
                                std::vector<PlannedSegment> segments,
                                int64_t total_bytes,
@@ -50,7 +62,9 @@ ArenaPlan ArenaPlan::FromParts(std::vector<PlannedBuffer> buffers,
   return plan;
 }
 
-int64_t ArenaPlan::buffer_bytes() const { return CoveredBytes(buffers_, 0); }
+int64_t ArenaPlan::buffer_bytes() const {
+  return CoveredBytes(buffers_, 0, nullptr);
+}
 
 int64_t ArenaPlan::unshared_buffer_bytes() const {
   int64_t bytes = 0;
@@ -59,11 +73,27 @@ int64_t ArenaPlan::unshared_buffer_bytes() const {
 }
 
 int64_t ArenaPlan::guard_total_bytes() const {
-  return CoveredBytes(buffers_, options_.guard_bytes) - buffer_bytes();
+  return CoveredBytes(buffers_, options_.guard_bytes, nullptr) - buffer_bytes();
 }
 
 int64_t ArenaPlan::rounding_bytes() const {
   return total_bytes_ - buffer_bytes() - guard_total_bytes();
+}
+
+SegmentBytes ArenaPlan::BytesOf(const PlannedSegment& segment) const {
+  SegmentBytes bytes;
+  bytes.buffer_bytes = CoveredBytes(buffers_, 0, &segment);
+  bytes.guard_bytes = CoveredBytes(buffers_, options_.guard_bytes, &segment) -
+                      bytes.buffer_bytes;
+  bytes.rounding_bytes = segment.bytes - bytes.buffer_bytes - bytes.guard_bytes;
+  return bytes;
+}
+
+const PlannedSegment* ArenaPlan::SegmentOf(const PlannedBuffer& buffer) const {
+  for (const PlannedSegment& segment : segments_) {
+    if (IsIn(buffer, segment)) return &segment;
+  }
+  return nullptr;
 }
 
 const PlannedBuffer* ArenaPlan::Find(absl::string_view name) const {
@@ -98,7 +128,7 @@ absl::StatusOr<ArenaPlan> PlanArena(std::vector<BufferSize> sizes,
   for (PlannedSegment& segment : segments) {
     const CheckedSize begin = cursor;
     for (PlannedBuffer& buffer : buffers) {
-      if (!buffer.is_present() || buffer.tag != segment.tag) continue;
+      if (!IsIn(buffer, segment)) continue;
       const CheckedSize offset = cursor.AlignUp(kBufferAlignmentBytes);
       cursor = offset + buffer.bytes + options.guard_bytes;
       if (!cursor.value()) {
@@ -108,7 +138,7 @@ absl::StatusOr<ArenaPlan> PlanArena(std::vector<BufferSize> sizes,
     }
     cursor = cursor.AlignUp(options.granularity_bytes);
     if (!cursor.value()) {
-      return too_large(absl::StrCat("segment '", segment.tag, "'"));
+      return too_large(SegmentLabel(segment));
     }
     segment.offset_bytes = *begin.value();
     segment.bytes = *cursor.value() - segment.offset_bytes;

@@ -63,9 +63,14 @@ std::string ArenaPlan::ToTable() const {
   }
   std::string text = Render(lines);
   for (const PlannedSegment& segment : segments_) {
-    absl::StrAppendFormat(&text, "segment '%s': 0x%x, %d bytes (%s)\n",
-                          segment.tag, segment.offset_bytes, segment.bytes,
-                          Mebibytes(segment.bytes));
+    const SegmentBytes bytes = BytesOf(segment);
+    absl::StrAppendFormat(
+        &text,
+        "%s: 0x%x, %d bytes (%s): %d in buffers, %d of rounding, %d of "
+        "guards\n",
+        SegmentLabel(segment), segment.offset_bytes, segment.bytes,
+        Mebibytes(segment.bytes), bytes.buffer_bytes, bytes.rounding_bytes,
+        bytes.guard_bytes);
   }
   absl::StrAppendFormat(
       &text,

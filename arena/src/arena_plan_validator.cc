@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +31,9 @@ std::string Place(const PlannedBuffer& buffer) {
 }
 
 std::string Place(const PlannedSegment& segment) {
-  return Place("segment", segment.tag, segment.offset_bytes, segment.bytes);
+  return absl::StrCat(
+      Place("segment", segment.tag, segment.offset_bytes, segment.bytes), " (",
+      SleepPolicyName(segment.sleep), ")");
 }
 
 /// True when [offset, offset + bytes) lies in [0, total), without adding.
@@ -55,11 +58,12 @@ absl::Status ValidateOptions(const ArenaPlan& plan) {
 absl::Status ValidateSegments(const ArenaPlan& plan) {
   const int64_t granularity = plan.options().granularity_bytes;
   std::vector<const PlannedSegment*> by_offset;
-  std::set<absl::string_view> tags;
+  std::set<std::pair<absl::string_view, SleepPolicy>> keys;
   for (const PlannedSegment& segment : plan.segments()) {
-    if (!tags.insert(segment.tag).second) {
-      return Invalid(absl::StrCat("two segments have the tag '", segment.tag,
-                                  "'; a tag has one segment"));
+    if (!keys.insert({segment.tag, segment.sleep}).second) {
+      return Invalid(absl::StrCat(
+          "two segments have the tag '", segment.tag, "' and the sleep policy ",
+          SleepPolicyName(segment.sleep), "; these have one segment"));
     }
     if (segment.bytes <= 0 ||
         !Within(segment.offset_bytes, segment.bytes, plan.total_bytes())) {
@@ -101,11 +105,14 @@ absl::Status ValidatePresent(const ArenaPlan& plan,
   }
   const PlannedSegment* home = nullptr;
   for (const PlannedSegment& segment : plan.segments()) {
-    if (segment.tag == buffer.tag) home = &segment;
+    if (segment.tag == buffer.tag && segment.sleep == buffer.sleep) {
+      home = &segment;
+    }
   }
   if (home == nullptr) {
-    return Invalid(absl::StrCat(Place(buffer), " has the tag '", buffer.tag,
-                                "', which no segment has"));
+    return Invalid(absl::StrCat(
+        Place(buffer), " has the tag '", buffer.tag, "' and the sleep policy ",
+        SleepPolicyName(buffer.sleep), ", which no segment has"));
   }
   if (buffer.offset_bytes < home->offset_bytes ||
       !Within(buffer.offset_bytes - home->offset_bytes, buffer.bytes,
@@ -146,13 +153,14 @@ absl::Status ValidateSharing(const ArenaPlan& plan) {
       }
       const PlannedBuffer* const other = plan.Find(names[i]);
       const absl::string_view fault =
-          other == nullptr           ? "which the plan does not have"
-          : other == &buffer         ? "which is itself"
-          : buffer.bytes == 0        ? "and is absent"
-          : other->bytes == 0        ? "which is absent"
-          : other->tag != buffer.tag ? "which is in another segment"
-          : !Lists(*other, buffer)   ? "which does not list it back"
-                                     : "";
+          other == nullptr    ? "which the plan does not have"
+          : other == &buffer  ? "which is itself"
+          : buffer.bytes == 0 ? "and is absent"
+          : other->bytes == 0 ? "which is absent"
+          : other->tag != buffer.tag || other->sleep != buffer.sleep
+              ? "which is in another segment"
+          : !Lists(*other, buffer) ? "which does not list it back"
+                                   : "";
       if (!fault.empty()) {
         return Invalid(absl::StrCat("buffer '", buffer.name, "' lists '",
                                     names[i], "' as sharing its bytes, ",
@@ -221,7 +229,8 @@ absl::Status ValidateTotal(const ArenaPlan& plan) {
   for (const PlannedSegment& segment : plan.segments()) {
     bool used = false;
     for (const PlannedBuffer& buffer : plan.buffers()) {
-      used = used || (buffer.bytes > 0 && buffer.tag == segment.tag);
+      used = used || (buffer.bytes > 0 && buffer.tag == segment.tag &&
+                      buffer.sleep == segment.sleep);
     }
     if (!used) {
       return Invalid(absl::StrCat(Place(segment), " holds no buffer"));

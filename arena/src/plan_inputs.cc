@@ -73,16 +73,17 @@ PlannedBuffer PlannedFrom(BufferSize size) {
   buffer.tag = std::move(size.tag);
   buffer.meaning = std::move(size.meaning);
   buffer.sized_by = std::move(size.sized_by);
+  buffer.sleep = size.sleep;
   return buffer;
 }
 
 std::vector<PlannedSegment> SegmentsInOrder(
     const std::vector<PlannedBuffer>& buffers) {
   std::vector<PlannedSegment> segments;
-  std::set<absl::string_view> seen;
+  std::set<std::pair<absl::string_view, SleepPolicy>> seen;
   for (const PlannedBuffer& buffer : buffers) {
-    if (buffer.is_present() && seen.insert(buffer.tag).second) {
-      segments.push_back({.tag = buffer.tag});
+    if (buffer.is_present() && seen.insert({buffer.tag, buffer.sleep}).second) {
+      segments.push_back({.tag = buffer.tag, .sleep = buffer.sleep});
     }
   }
   return segments;

@@ -22,8 +22,8 @@ absl::Status CheckPlanSizes(const std::vector<BufferSize>& sizes);
 /// The buffer without a place.
 PlannedBuffer PlannedFrom(BufferSize size);
 
-/// One segment without a place for each tag that has a present buffer, in order
-/// of first appearance.
+/// One segment without a place for each pair of tag and sleep policy that has a
+/// present buffer, in order of first appearance.
 std::vector<PlannedSegment> SegmentsInOrder(
     const std::vector<PlannedBuffer>& buffers);
 

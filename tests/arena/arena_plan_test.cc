@@ -83,6 +83,27 @@ TEST(ArenaPlanTest, TagsBecomeSegmentsOnTheGranularity) {
   EXPECT_OK(ValidatePlan(plan));
 }
 
+TEST(ArenaPlanTest, PoliciesOfOneTagBecomeSegmentsOfTheirOwn) {
+  BufferSize kept = Present("kept", 300, "kv");
+  kept.sleep = SleepPolicy::kKeep;
+  BufferSize also_kept = Present("also_kept", 100, "kv");
+  also_kept.sleep = SleepPolicy::kKeep;
+  ASSERT_OK_AND_ASSIGN(
+      const ArenaPlan plan,
+      PlanArena({kept, Present("scratch", 100, "kv"), also_kept},
+                {.granularity_bytes = 4096, .guard_bytes = 256}));
+  ASSERT_EQ(plan.segments().size(), 2u);
+  EXPECT_EQ(SegmentLabel(plan.segments()[0]), "segment 'kv' (keep)");
+  EXPECT_EQ(SegmentLabel(plan.segments()[1]), "segment 'kv' (discard)");
+  EXPECT_EQ(plan.SegmentOf(*plan.Find("also_kept")), &plan.segments()[0]);
+  EXPECT_EQ(plan.SegmentOf(*plan.Find("scratch")), &plan.segments()[1]);
+  const SegmentBytes bytes = plan.BytesOf(plan.segments()[0]);
+  EXPECT_EQ(bytes.buffer_bytes, 400);
+  EXPECT_EQ(bytes.guard_bytes, 512);
+  EXPECT_EQ(bytes.rounding_bytes, 4096 - 400 - 512);
+  EXPECT_OK(ValidatePlan(plan));
+}
+
 TEST(ArenaPlanTest, GranularityNeedBeNoPowerOfTwo) {
   ASSERT_OK_AND_ASSIGN(const ArenaPlan plan,
                        PlanArena({Present("a", 1), Present("b", 1, "kept")},
@@ -166,6 +187,20 @@ TEST(ArenaPlanTest, PlansOfEveryPresetAreValidWithAndWithoutGuards) {
                       plan.rounding_bytes(),
                   plan.total_bytes());
         EXPECT_GE(plan.rounding_bytes(), 0);
+        SegmentBytes sum;
+        for (const PlannedSegment& segment : plan.segments()) {
+          const SegmentBytes bytes = plan.BytesOf(segment);
+          EXPECT_EQ(
+              bytes.buffer_bytes + bytes.guard_bytes + bytes.rounding_bytes,
+              segment.bytes);
+          EXPECT_GE(bytes.rounding_bytes, 0);
+          sum.buffer_bytes += bytes.buffer_bytes;
+          sum.guard_bytes += bytes.guard_bytes;
+          sum.rounding_bytes += bytes.rounding_bytes;
+        }
+        EXPECT_EQ(sum.buffer_bytes, plan.buffer_bytes());
+        EXPECT_EQ(sum.guard_bytes, plan.guard_total_bytes());
+        EXPECT_EQ(sum.rounding_bytes, plan.rounding_bytes());
       }
     }
   }
@@ -193,7 +228,8 @@ TEST(ArenaPlanTest, TableShowsEveryBufferSegmentAndTotal) {
             "out      0x500     24  per layer  a test buffer\n"
             "slab         -      0  per layer  absent: the model has no routed "
             "experts\n"
-            "segment 'step': 0x0, 2097152 bytes (2.0 MiB)\n"
+            "segment 'step' (discard): 0x0, 2097152 bytes (2.0 MiB): 1024 in "
+            "buffers, 2095616 of rounding, 512 of guards\n"
             "total 2097152 bytes (2.0 MiB): 1024 in 2 buffers, 2095616 of "
             "rounding (256-byte starts, 2097152-byte granules), 512 of guards "
             "(256 after each buffer)\n");

@@ -185,6 +185,8 @@ TEST(ValidatePlanTest, BufferOutsideItsSegment) {
 TEST(ValidatePlanTest, TagWithoutASegmentAndSegmentWithoutABuffer) {
   ExpectFault([](Parts& p) { p.buffers[1].tag = "io"; },
               AllOf(HasSubstr("'b'"), HasSubstr("'io'")));
+  ExpectFault([](Parts& p) { p.buffers[1].sleep = SleepPolicy::kKeep; },
+              AllOf(HasSubstr("'b'"), HasSubstr("'step'"), HasSubstr("keep")));
   ExpectFault([](Parts& p) { p.buffers.pop_back(); },
               AllOf(HasSubstr("'kept'"), HasSubstr("no buffer")));
 }
@@ -199,6 +201,13 @@ TEST(ValidatePlanTest, SegmentsOffTheGranularityOrOverlapping) {
       AllOf(HasSubstr("'step'"), HasSubstr("'kept'"), HasSubstr("overlap")));
   ExpectFault([](Parts& p) { p.segments[1].tag = "step"; },
               HasSubstr("two segments"));
+  // One tag has a segment for each of its policies.
+  EXPECT_OK(ValidateWith([](Parts& p) {
+    p.segments[1].tag = "step";
+    p.segments[1].sleep = SleepPolicy::kKeep;
+    p.buffers[3].tag = "step";
+    p.buffers[3].sleep = SleepPolicy::kKeep;
+  }));
   ExpectFault([](Parts& p) { p.segments[1].bytes = 0; }, HasSubstr("'kept'"));
 }
 

@@ -93,6 +93,10 @@ absl::StatusOr<std::vector<StudiedStep>> Study(
   return studied;
 }
 
+bool IsIn(const BufferSize& size, const PlannedSegment& segment) {
+  return size.tag == segment.tag && size.sleep == segment.sleep;
+}
+
 /// Everything about one call, so that the stages need not hand it around.
 class Planner {
  public:
@@ -116,7 +120,7 @@ class Planner {
     CheckedSize cursor = 0;
     for (PlannedSegment& segment : segments) {
       PERMAFROST_ASSIGN_OR_RETURN(const int64_t height,
-                                  PlaceSegment(segment.tag, *cursor.value()));
+                                  PlaceSegment(segment, *cursor.value()));
       segment.offset_bytes = *cursor.value();
       cursor = (cursor + height).AlignUp(options_.granularity_bytes);
       if (!cursor.value()) return TooLarge();
@@ -328,13 +332,13 @@ class Planner {
     return ranges;
   }
 
-  absl::StatusOr<int64_t> PlaceSegment(const std::string& tag,
+  absl::StatusOr<int64_t> PlaceSegment(const PlannedSegment& segment,
                                        int64_t segment_offset) {
     std::vector<Candidate*> kept;
     std::vector<Candidate*> sharing;
     int64_t kept_bytes = 0;
     for (Candidate& candidate : candidates_) {
-      if (sizes_[candidate.index].tag != tag) continue;
+      if (!IsIn(sizes_[candidate.index], segment)) continue;
       (candidate.kept_because.empty() ? sharing : kept).push_back(&candidate);
       if (!candidate.kept_because.empty()) kept_bytes += candidate.padded_bytes;
     }
@@ -347,7 +351,7 @@ class Planner {
       buffers_[sharing[i]->index].offset_bytes = placement.offsets[i];
     }
     for (const Candidate& candidate : candidates_) {
-      if (sizes_[candidate.index].tag != tag) continue;
+      if (!IsIn(sizes_[candidate.index], segment)) continue;
       int64_t& offset = buffers_[candidate.index].offset_bytes;
       const std::optional<int64_t> in_arena =
           (CheckedSize(offset) + segment_offset).value();

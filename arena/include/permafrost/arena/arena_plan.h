@@ -57,15 +57,28 @@ struct PlannedBuffer {
   /// The buffers that may have bytes, or the guard, in common with this one;
   /// sorted. Each of them lists this one as well.
   std::vector<std::string> shares_with = {};
+  SleepPolicy sleep = SleepPolicy::kDiscard;
 
   bool is_present() const { return bytes > 0; }
 };
 
-/// The buffers of one tag, and the memory that is mapped for them as a whole.
+/// The buffers of one tag and one sleep policy, and the memory that is mapped
+/// and unmapped for them as a whole.
 struct PlannedSegment {
   std::string tag = {};
   int64_t offset_bytes = 0;  ///< a multiple of the granularity
   int64_t bytes = 0;         ///< a multiple of the granularity
+  SleepPolicy sleep = SleepPolicy::kDiscard;
+};
+
+/// "segment 'kv' (keep)", as messages name it.
+std::string SegmentLabel(const PlannedSegment& segment);
+
+/// What the bytes of one segment are spent on; the three parts are all of it.
+struct SegmentBytes {
+  int64_t buffer_bytes = 0;
+  int64_t guard_bytes = 0;
+  int64_t rounding_bytes = 0;
 };
 
 /// Where every buffer lies, before there is any memory.
@@ -96,6 +109,13 @@ class ArenaPlan {
   /// The rest: what starting on 256 bytes and on the granularity costs.
   int64_t rounding_bytes() const;
 
+  /// The same for one segment of this plan.
+  SegmentBytes BytesOf(const PlannedSegment& segment) const;
+
+  /// The segment that a present buffer lies in: that of its tag and policy.
+  /// Null when there is none, which no valid plan has.
+  const PlannedSegment* SegmentOf(const PlannedBuffer& buffer) const;
+
   /// The buffer of that name, absent ones included; null when there is none.
   const PlannedBuffer* Find(absl::string_view name) const;
 
@@ -112,8 +132,9 @@ class ArenaPlan {
   int64_t total_bytes_ = 0;
 };
 
-/// Places the buffers: one segment for each tag, in order of first appearance,
-/// and within it one buffer after the other in the order given.
+/// Places the buffers: one segment for each pair of tag and sleep policy, in
+/// order of first appearance, and within it one buffer after the other in the
+/// order given.
 ///
 /// A pure function of its arguments: the same offsets on every machine.
 /// Errors: kInvalidArgument for options outside what `PlanOptions` says or with
@@ -127,8 +148,8 @@ absl::StatusOr<ArenaPlan> PlanArena(std::vector<BufferSize> sizes,
 /// Checks a plan by rules alone, sharing no code with the planner: alignment,
 /// no two buffers over the same byte or each other's guard unless overlay is on
 /// and each lists the other, a whole guard after each, every buffer inside the
-/// segment of its tag, segments on the granularity, apart from each other and
-/// inside the total, absent buffers with a reason and no place.
+/// segment of its tag and sleep policy, segments on the granularity, apart from
+/// each other and inside the total, absent buffers with a reason and no place.
 ///
 /// Errors: kInvalidArgument naming the buffers or the segment and the offsets.
 /// Threads: any. Capture: no driver call.

@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<BufferLife>> FindLives(const StepDag& step);
 /// A place that a buffer must have. Its bytes are then its own.
 struct FixedPlace {
   std::string buffer = {};
-  /// From the start of the segment of the buffer's tag, so that it means the
+  /// From the start of the segment of the buffer, so that it means the
   /// same whatever the other segments hold. A multiple of 256.
   int64_t offset_in_segment_bytes = 0;
 };
