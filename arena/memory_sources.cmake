@@ -5,7 +5,10 @@
 set(PERMAFROST_ARENA_MEMORY_SOURCES
   src/arena.cc
   src/arena_checksums.cc
+  src/arena_sleep.cc
   src/arena_state.cc
   src/evidence.cc
+  src/mapping_properties.cc
   src/rowwise_slab.cc
+  src/segment_contents.cc
   src/segment_memory.cc)

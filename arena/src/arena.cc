@@ -3,11 +3,12 @@
 
 #include "permafrost/arena/arena.h"
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "arena_state.h"
-#include "evidence.h"
 #include "permafrost/driver/check.h"
 #include "permafrost/driver/status.h"
 
@@ -32,6 +33,11 @@ absl::StatusOr<BufferRef> ArenaView::Find(absl::string_view name) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "buffer '", name, "': the arena was released; create another"));
   }
+  if (state_->IsAsleep(*buffer)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("buffer '", name, "' is asleep, with the tag '",
+                     buffer->tag, "'; call FrozenArena::Wake() first"));
+  }
   return BufferRef{buffer->name, base + buffer->offset_bytes, buffer->bytes};
 }
 
@@ -54,6 +60,31 @@ ContextRef ArenaView::context() const { return state_->context(); }
 bool ArenaView::is_frozen() const { return state_->is_frozen(); }
 DevicePtr ArenaView::base() const { return state_->base(); }
 uint64_t ArenaView::epoch() const { return state_->epoch(); }
+
+bool ArenaView::IsAsleep(absl::string_view name) const {
+  const PlannedBuffer* buffer = state_->plan().Find(name);
+  return buffer != nullptr && buffer->is_present() && state_->IsAsleep(*buffer);
+}
+
+std::vector<MemoryWatch> ArenaView::Watch(
+    absl::Span<const std::string> names) const {
+  const ArenaPlan& plan = state_->plan();
+  std::vector<MemoryWatch> watches;
+  for (size_t i = 0; i < plan.segments().size(); ++i) {
+    const bool is_named =
+        std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+          const PlannedBuffer* buffer = plan.Find(name);
+          return buffer != nullptr &&
+                 plan.SegmentOf(*buffer) == &plan.segments()[i];
+        });
+    if (!is_named) continue;
+    watches.emplace_back(
+        std::shared_ptr<const std::atomic<uint64_t>>(state_,
+                                                     &state_->asleep_word(i)),
+        0, absl::StrCat("arena ", SegmentLabel(plan.segments()[i])));
+  }
+  return watches;
+}
 
 Lease::Lease(std::shared_ptr<internal::ArenaOwner> owner, std::string holder,
              uint64_t id)
@@ -88,14 +119,15 @@ FrozenArena::FrozenArena(std::shared_ptr<internal::ArenaOwner> owner)
 ArenaView FrozenArena::view() const { return ArenaView(owner_->state()); }
 
 uint64_t FrozenArena::fingerprint() const {
-  return owner_->state()->recorded().fingerprint;
+  return owner_->state()->fingerprint();
 }
 
 uint64_t FrozenArena::epoch() const { return owner_->state()->epoch(); }
 
-absl::StatusOr<Lease> FrozenArena::TakeLease(std::string holder) const {
-  PERMAFROST_ASSIGN_OR_RETURN(const uint64_t id,
-                              owner_->state()->AddLease(holder));
+absl::StatusOr<Lease> FrozenArena::TakeLease(std::string holder,
+                                             LeaseWork work) const {
+  PERMAFROST_ASSIGN_OR_RETURN(
+      const uint64_t id, owner_->state()->AddLease(holder, std::move(work)));
   return Lease(owner_, std::move(holder), id);
 }
 
@@ -104,14 +136,47 @@ absl::StatusOr<ArenaEvidence> FrozenArena::ReadBack() const {
 }
 
 absl::Status FrozenArena::VerifyStable() const {
-  PERMAFROST_ASSIGN_OR_RETURN(const ArenaEvidence now, ReadBack());
-  return internal::CompareEvidence(owner_->state()->recorded(), now);
+  return owner_->state()->VerifyStable();
+}
+
+absl::Status FrozenArena::Sleep(const SleepRequest& request) {
+  return Annotate(owner_->state()->Sleep(request), "arena sleep");
+}
+
+absl::Status FrozenArena::Wake(const WakeRequest& request) {
+  return Annotate(owner_->state()->Wake(request), "arena wake");
+}
+
+absl::Status FrozenArena::DeclareStream(absl::string_view name,
+                                        CUstream stream) {
+  return owner_->state()->DeclareStream(name, stream);
+}
+
+absl::Status FrozenArena::ForgetStream(absl::string_view name) {
+  return owner_->state()->ForgetStream(name);
+}
+
+absl::Status FrozenArena::SetRestoreHook(absl::string_view buffer,
+                                         RestoreHook hook) {
+  return owner_->state()->SetRestoreHook(buffer, std::move(hook));
+}
+
+absl::Status FrozenArena::RegisterOutside(OutsideBuffer buffer) {
+  return owner_->state()->RegisterOutside(std::move(buffer));
+}
+
+std::vector<SegmentStatus> FrozenArena::segments() const {
+  return owner_->state()->segments();
 }
 
 absl::Status FrozenArena::Release() { return owner_->state()->Release(); }
 
 int64_t FrozenArena::live_bytes() const {
   return owner_->state()->live_bytes();
+}
+
+int64_t FrozenArena::host_bytes() const {
+  return owner_->state()->host_bytes();
 }
 
 Arena::Arena(std::shared_ptr<internal::ArenaOwner> owner)

@@ -4,6 +4,7 @@
 #include "arena_state.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,18 +47,34 @@ std::string LargestBuffers(const ArenaPlan& plan) {
       });
 }
 
-int64_t SegmentBytes(const ArenaPlan& plan) {
+int64_t TotalSegmentBytes(const ArenaPlan& plan) {
   int64_t bytes = 0;
   for (const PlannedSegment& segment : plan.segments()) bytes += segment.bytes;
   return bytes;
 }
 
+// What the engine should do about an arena that does not fit.
+std::string Remedy(int64_t free_bytes, const ArenaOptions& options) {
+  constexpr char kInGeneral[] = "lower max_batch_tokens or free device memory";
+  if (options.largest_fitting == nullptr) return kInGeneral;
+  const absl::StatusOr<int64_t> rows = options.largest_fitting(free_bytes);
+  if (!rows.ok()) {
+    return absl::StrCat(kInGeneral, " (what would fit is not known: ",
+                        rows.status().message(), ")");
+  }
+  if (*rows < 1) {
+    return "no max_batch_tokens would fit; free device memory";
+  }
+  return absl::StrCat("the largest max_batch_tokens that would fit is ", *rows,
+                      "; lower it or free device memory");
+}
+
+}  // namespace
+
 absl::Status ReleasedError() {
   return absl::FailedPreconditionError(
       "arena: its memory was released; create another");
 }
-
-}  // namespace
 
 int64_t AbandonedBytes() {
   AbandonedList& list = Abandoned();
@@ -83,6 +100,21 @@ absl::Status ReclaimAbandonedMemory() {
                      [](const SegmentMemory& m) { return m.empty(); }),
       list.memories.end());
   return first;
+}
+
+ArenaState::ArenaState(ContextRef context, ArenaPlan plan)
+    : context_(context),
+      plan_(std::move(plan)),
+      asleep_words_(new std::atomic<uint64_t>[plan_.segments().size()]()),
+      memory_(std::move(context)),
+      segment_epochs_(plan_.segments().size(), 1) {
+  for (const PlannedBuffer& buffer : plan_.buffers()) {
+    const PlannedSegment* segment = plan_.SegmentOf(buffer);
+    segment_of_.push_back(
+        segment == nullptr
+            ? 0
+            : static_cast<size_t>(segment - plan_.segments().data()));
+  }
 }
 
 absl::StatusOr<std::shared_ptr<ArenaState>> ArenaState::Create(
@@ -118,9 +150,17 @@ absl::Status ArenaState::Populate(const ArenaOptions& options) {
             CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED));
     use_vmm = has_vmm != 0;
   }
-  PERMAFROST_RETURN_IF_ERROR(CheckFreeMemory(use_vmm));
-  PERMAFROST_RETURN_IF_ERROR(use_vmm ? memory_.Map(plan_)
-                                     : memory_.Allocate(plan_));
+  if (use_vmm) {
+    PERMAFROST_ASSIGN_OR_RETURN(MappingProperties properties,
+                                MakeMappingProperties(*context_, options));
+    PERMAFROST_RETURN_IF_ERROR(
+        CheckFreeMemory(TotalSegmentBytes(plan_), options));
+    PERMAFROST_RETURN_IF_ERROR(memory_.Map(plan_, std::move(properties)));
+  } else {
+    PERMAFROST_RETURN_IF_ERROR(CheckNeedsNoMapping(options));
+    PERMAFROST_RETURN_IF_ERROR(CheckFreeMemory(plan_.total_bytes(), options));
+    PERMAFROST_RETURN_IF_ERROR(memory_.Allocate(plan_));
+  }
   base_ = memory_.base();
   if (base_.value() % kBufferAlignmentBytes != 0) {
     return absl::InternalError(
@@ -132,9 +172,8 @@ absl::Status ArenaState::Populate(const ArenaOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ArenaState::CheckFreeMemory(bool use_vmm) const {
-  const int64_t needed_bytes =
-      use_vmm ? SegmentBytes(plan_) : plan_.total_bytes();
+absl::Status ArenaState::CheckFreeMemory(int64_t needed_bytes,
+                                         const ArenaOptions& options) const {
   PERMAFROST_ASSIGN_OR_RETURN(const int64_t free_bytes,
                               context_->FreeMemoryBytes());
   if (needed_bytes <= free_bytes) return absl::OkStatus();
@@ -142,42 +181,109 @@ absl::Status ArenaState::CheckFreeMemory(bool use_vmm) const {
       absl::StrCat("arena does not fit on device ", context_->ordinal(),
                    ": it needs ", needed_bytes, " bytes, ", free_bytes,
                    " are free; the largest buffers are ", LargestBuffers(plan_),
-                   " bytes; lower max_batch_tokens or free device memory"));
+                   " bytes; ", Remedy(free_bytes, options)));
 }
 
 void ArenaState::RegisterNvtx() {
   nvtx_heap_ = NvtxHeap::Register(context_->driver(), "permafrost arena", base_,
                                   plan_.total_bytes());
-  std::vector<NamedRange> ranges;
-  for (const PlannedBuffer& buffer : plan_.buffers()) {
-    if (!buffer.is_present()) continue;
-    ranges.push_back({buffer.name, base_ + buffer.offset_bytes, buffer.bytes});
+  nvtx_heap_.AddRegions(Regions(AllSegments()));
+}
+
+std::vector<size_t> ArenaState::AllSegments() const {
+  std::vector<size_t> all(plan_.segments().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+std::vector<NamedRange> ArenaState::Regions(
+    const std::vector<size_t>& segments) const {
+  std::vector<const PlannedBuffer*> buffers;
+  for (size_t i = 0; i < plan_.buffers().size(); ++i) {
+    const PlannedBuffer& buffer = plan_.buffers()[i];
+    if (buffer.is_present() &&
+        std::count(segments.begin(), segments.end(), segment_of_[i]) > 0) {
+      buffers.push_back(&buffer);
+    }
   }
-  nvtx_heap_.AddRegions(ranges);
+  std::stable_sort(buffers.begin(), buffers.end(),
+                   [](const PlannedBuffer* a, const PlannedBuffer* b) {
+                     return a->offset_bytes < b->offset_bytes;
+                   });
+  std::vector<NamedRange> ranges;
+  for (const PlannedBuffer* buffer : buffers) {
+    const DevicePtr base = base_ + buffer->offset_bytes;
+    const DevicePtr end = base + buffer->bytes;
+    // Buffers that share bytes are one region to a checker, under both names.
+    if (!ranges.empty() && base < ranges.back().base + ranges.back().bytes) {
+      NamedRange& shared = ranges.back();
+      absl::StrAppend(&shared.name, "|", buffer->name);
+      shared.bytes = std::max(shared.bytes, end - shared.base);
+    } else {
+      ranges.push_back({buffer->name, base, buffer->bytes});
+    }
+  }
+  return ranges;
+}
+
+size_t ArenaState::SegmentOf(absl::string_view name) const {
+  const PlannedBuffer* buffer = plan_.Find(name);
+  return segment_of_[static_cast<size_t>(buffer - plan_.buffers().data())];
+}
+
+bool ArenaState::IsAsleep(const PlannedBuffer& buffer) const {
+  const auto index = static_cast<size_t>(&buffer - plan_.buffers().data());
+  return asleep_words_[segment_of_[index]].load(std::memory_order_acquire) != 0;
 }
 
 absl::StatusOr<ArenaEvidence> ArenaState::ReadBack() const {
   // Held throughout, so that the memory cannot go between two reads.
   const MutexLock lock(mutex_);
+  return ReadBackLocked();
+}
+
+absl::Status ArenaState::VerifyStable() const {
+  const MutexLock lock(mutex_);
+  PERMAFROST_ASSIGN_OR_RETURN(ArenaEvidence now, ReadBackLocked());
+  // Behind a sleeping part lies nothing, or what an undo of ours could not
+  // unmap.
+  now.buffers.erase(
+      std::remove_if(now.buffers.begin(), now.buffers.end(),
+                     [this](const BufferEvidence& buffer)
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                           const size_t segment = SegmentOf(buffer.name);
+                           return asleep_words_[segment].load() != 0 &&
+                                  memory_.is_mapped(segment);
+                         }),
+      now.buffers.end());
+  return CompareEvidence(recorded_, now);
+}
+
+absl::StatusOr<ArenaEvidence> ArenaState::ReadBackLocked() const {
   if (is_released()) return ReleasedError();
   return ReadEvidence(*context_, plan_, base_,
                       memory_.is_mapped_by_segment()
                           ? MemorySource::kSegmentMappings
-                          : MemorySource::kOneAllocation);
+                          : MemorySource::kOneAllocation,
+                      AllSegments());
 }
 
 absl::Status ArenaState::Freeze() {
-  PERMAFROST_ASSIGN_OR_RETURN(ArenaEvidence evidence, ReadBack());
+  const MutexLock lock(mutex_);
+  PERMAFROST_ASSIGN_OR_RETURN(ArenaEvidence evidence, ReadBackLocked());
   PERMAFROST_RETURN_IF_ERROR(CheckComplete(evidence, plan_, base_));
+  fingerprint_ = evidence.fingerprint;
   recorded_ = std::move(evidence);
   phase_.store(Phase::kFrozen);
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> ArenaState::AddLease(absl::string_view holder) {
+absl::StatusOr<uint64_t> ArenaState::AddLease(absl::string_view holder,
+                                              LeaseWork work) {
   const MutexLock lock(mutex_);
   if (is_released()) return ReleasedError();
-  leases_.emplace_back(++last_lease_id_, std::string(holder));
+  leases_.push_back(
+      HeldLease{++last_lease_id_, std::string(holder), std::move(work)});
   return last_lease_id_;
 }
 
@@ -185,7 +291,7 @@ void ArenaState::DropLease(uint64_t id) {
   const MutexLock lock(mutex_);
   leases_.erase(
       std::remove_if(leases_.begin(), leases_.end(),
-                     [id](const auto& lease) { return lease.first == id; }),
+                     [id](const HeldLease& lease) { return lease.id == id; }),
       leases_.end());
 }
 
@@ -197,8 +303,8 @@ absl::Status ArenaState::Release() {
         "arena release: refused while ", leases_.size(),
         " leases are out, held by ",
         absl::StrJoin(leases_, ", ",
-                      [](std::string* out, const auto& lease) {
-                        absl::StrAppend(out, "'", lease.second, "'");
+                      [](std::string* out, const HeldLease& lease) {
+                        absl::StrAppend(out, "'", lease.holder, "'");
                       }),
         "; destroy the holders first"));
   }

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,14 +50,6 @@ absl::StatusOr<std::optional<uint64_t>> ReadAttribute(
                absl::StrCat("attribute ", static_cast<int>(attribute),
                             " of buffer '", buffer, "'")));
   return value;
-}
-
-const PlannedSegment& SegmentOf(const ArenaPlan& plan,
-                                const PlannedBuffer& buffer) {
-  for (const PlannedSegment& segment : plan.segments()) {
-    if (segment.tag == buffer.tag) return segment;
-  }
-  PERMAFROST_CHECK(false, "a validated plan has a segment for each tag");
 }
 
 absl::StatusOr<BufferEvidence> ReadBuffer(const Context& context,
@@ -121,16 +114,20 @@ std::string Difference(const BufferEvidence& was, const BufferEvidence& is) {
 
 absl::StatusOr<ArenaEvidence> ReadEvidence(const Context& context,
                                            const ArenaPlan& plan,
-                                           DevicePtr base,
-                                           MemorySource source) {
+                                           DevicePtr base, MemorySource source,
+                                           absl::Span<const size_t> segments) {
   const Context::Scope scope = context.MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(scope.status());
   const bool by_segment = source == MemorySource::kSegmentMappings;
   ArenaEvidence evidence;
   for (const PlannedBuffer& buffer : plan.buffers()) {
     if (!buffer.is_present()) continue;
-    const int64_t memory_offset_bytes =
-        by_segment ? SegmentOf(plan, buffer).offset_bytes : 0;
+    const PlannedSegment* segment = plan.SegmentOf(buffer);
+    PERMAFROST_CHECK(segment != nullptr,
+                     "a validated plan has a segment for each buffer");
+    const auto number = static_cast<size_t>(segment - plan.segments().data());
+    if (std::count(segments.begin(), segments.end(), number) == 0) continue;
+    const int64_t memory_offset_bytes = by_segment ? segment->offset_bytes : 0;
     PERMAFROST_ASSIGN_OR_RETURN(
         BufferEvidence one,
         ReadBuffer(context, buffer, base,
@@ -164,23 +161,23 @@ absl::Status CheckComplete(const ArenaEvidence& evidence, const ArenaPlan& plan,
 
 absl::Status CompareEvidence(const ArenaEvidence& recorded,
                              const ArenaEvidence& now) {
-  PERMAFROST_CHECK(recorded.buffers.size() == now.buffers.size(),
-                   "evidence of one plan has one list of buffers");
   int64_t changed_buffers = 0;
   std::string first;
-  for (size_t i = 0; i < recorded.buffers.size(); ++i) {
-    const std::string difference =
-        Difference(recorded.buffers[i], now.buffers[i]);
+  auto was = recorded.buffers.begin();
+  for (const BufferEvidence& is : now.buffers) {
+    while (was != recorded.buffers.end() && was->name != is.name) ++was;
+    PERMAFROST_CHECK(was != recorded.buffers.end(),
+                     "evidence of one plan is about its buffers, in order");
+    const std::string difference = Difference(*was, is);
     if (difference.empty()) continue;
     if (changed_buffers++ == 0) {
-      first =
-          absl::StrCat("buffer '", recorded.buffers[i].name, "': ", difference);
+      first = absl::StrCat("buffer '", is.name, "': ", difference);
     }
   }
   if (changed_buffers == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
       "arena memory changed since the freeze: ", first, " (", changed_buffers,
-      " of ", recorded.buffers.size(),
+      " of ", now.buffers.size(),
       " buffers changed); graphs captured from it must not be replayed"));
 }
 

@@ -13,18 +13,10 @@
 namespace permafrost::internal {
 namespace {
 
-CUmemAllocationProp DeviceMemory(const Context& context) {
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  prop.location.id = context.device();
-  return prop;
-}
-
 // The device's unit of mapping, when the plan's segments are multiples of it.
 absl::StatusOr<size_t> SuitedGranularityBytes(const Context& context,
-                                              const ArenaPlan& plan) {
-  const CUmemAllocationProp prop = DeviceMemory(context);
+                                              const ArenaPlan& plan,
+                                              const CUmemAllocationProp& prop) {
   size_t device_bytes = 0;
   PERMAFROST_RETURN_IF_ERROR(
       CuStatus(context.api().MemGetAllocationGranularity(
@@ -62,11 +54,14 @@ absl::Status RefuseDuringCapture(const Context& context) {
   return CuStatus(result, "cuStreamIsCapturing");
 }
 
-absl::Status SegmentMemory::Map(const ArenaPlan& plan) {
+absl::Status SegmentMemory::Map(const ArenaPlan& plan,
+                                MappingProperties properties) {
+  properties_ = std::move(properties);
   const Context::Scope scope = context_->MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(scope.status());
-  PERMAFROST_ASSIGN_OR_RETURN(const size_t granularity_bytes,
-                              SuitedGranularityBytes(*context_, plan));
+  PERMAFROST_ASSIGN_OR_RETURN(
+      const size_t granularity_bytes,
+      SuitedGranularityBytes(*context_, plan, properties_.memory));
   is_mapped_by_segment_ = true;
   CUdeviceptr base = 0;
   PERMAFROST_RETURN_IF_ERROR(CuStatus(
@@ -78,36 +73,72 @@ absl::Status SegmentMemory::Map(const ArenaPlan& plan) {
   base_ = DevicePtr(base);
   reserved_bytes_ = plan.total_bytes();
   segments_.reserve(plan.segments().size());
-  for (const PlannedSegment& segment : plan.segments()) {
-    PERMAFROST_RETURN_IF_ERROR(MapSegment(segment));
+  for (const PlannedSegment& planned : plan.segments()) {
+    Segment& segment = segments_.emplace_back();
+    segment.label = absl::StrCat("arena ", SegmentLabel(planned), ", ",
+                                 planned.bytes, " bytes");
+    segment.address = base_ + planned.offset_bytes;
+    segment.bytes = planned.bytes;
+  }
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    PERMAFROST_RETURN_IF_ERROR(BringUp(i));
   }
   return absl::OkStatus();
 }
 
-absl::Status SegmentMemory::MapSegment(const PlannedSegment& planned) {
+absl::Status SegmentMemory::BringUp(size_t index) {
+  Segment& segment = segments_[index];
+  const Context::Scope scope = context_->MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(scope.status());
   const DriverApi& api = context_->api();
-  const std::string what = absl::StrCat("arena segment '", planned.tag, "', ",
-                                        planned.bytes, " bytes");
-  const size_t bytes = static_cast<size_t>(planned.bytes);
-  Segment& segment = segments_.emplace_back();
-  segment.tag = planned.tag;
-  segment.address = base_ + planned.offset_bytes;
-  segment.bytes = planned.bytes;
+  const size_t bytes = static_cast<size_t>(segment.bytes);
+  if (!segment.has_handle) {
+    PERMAFROST_RETURN_IF_ERROR(
+        CuStatus(api.MemCreate(&segment.handle, bytes, &properties_.memory, 0),
+                 "cuMemCreate", segment.label));
+    segment.has_handle = true;
+  }
+  if (!segment.is_mapped) {
+    PERMAFROST_RETURN_IF_ERROR(CuStatus(
+        api.MemMap(segment.address.value(), bytes, 0, segment.handle, 0),
+        "cuMemMap", segment.label));
+    segment.is_mapped = true;
+  }
+  if (!segment.is_accessible) {
+    PERMAFROST_RETURN_IF_ERROR(CuStatus(
+        api.MemSetAccess(segment.address.value(), bytes,
+                         properties_.access.data(), properties_.access.size()),
+        "cuMemSetAccess", segment.label));
+    segment.is_accessible = true;
+  }
+  return absl::OkStatus();
+}
 
-  const CUmemAllocationProp prop = DeviceMemory(*context_);
-  PERMAFROST_RETURN_IF_ERROR(CuStatus(
-      api.MemCreate(&segment.handle, bytes, &prop, 0), "cuMemCreate", what));
-  segment.has_handle = true;
+absl::Status SegmentMemory::Unmap(size_t index) {
+  Segment& segment = segments_[index];
+  if (!segment.is_mapped) return absl::OkStatus();
+  const Context::Scope scope = context_->MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(scope.status());
   PERMAFROST_RETURN_IF_ERROR(
-      CuStatus(api.MemMap(segment.address.value(), bytes, 0, segment.handle, 0),
-               "cuMemMap", what));
-  segment.is_mapped = true;
+      CuStatus(context_->api().MemUnmap(segment.address.value(),
+                                        static_cast<size_t>(segment.bytes)),
+               "cuMemUnmap", segment.label));
+  segment.is_mapped = false;
+  segment.is_accessible = false;
+  return absl::OkStatus();
+}
 
-  CUmemAccessDesc access{};
-  access.location = prop.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return CuStatus(api.MemSetAccess(segment.address.value(), bytes, &access, 1),
-                  "cuMemSetAccess", what);
+absl::Status SegmentMemory::TakeDown(size_t index) {
+  PERMAFROST_RETURN_IF_ERROR(Unmap(index));
+  Segment& segment = segments_[index];
+  if (!segment.has_handle) return absl::OkStatus();
+  const Context::Scope scope = context_->MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(scope.status());
+  PERMAFROST_RETURN_IF_ERROR(
+      CuStatus(context_->api().MemRelease(segment.handle), "cuMemRelease",
+               segment.label));
+  segment.has_handle = false;
+  return absl::OkStatus();
 }
 
 absl::Status SegmentMemory::Allocate(const ArenaPlan& plan) {
@@ -128,24 +159,11 @@ absl::Status SegmentMemory::ZeroFill(const ArenaPlan& plan) {
   if (std::none_of(buffers.begin(), buffers.end(), BeginsZeroed)) {
     return absl::OkStatus();
   }
-  // A stream of its own: the legacy stream would wait for the engine's.
-  PERMAFROST_ASSIGN_OR_RETURN(fill_stream_, Stream::Create(context_));
-  {
-    const Context::Scope scope = context_->MakeCurrent();
-    PERMAFROST_RETURN_IF_ERROR(scope.status());
-    for (const PlannedBuffer& buffer : buffers) {
-      if (!BeginsZeroed(buffer)) continue;
-      PERMAFROST_RETURN_IF_ERROR(CuStatus(
-          context_->api().MemsetD8Async((base_ + buffer.offset_bytes).value(),
-                                        0, static_cast<size_t>(buffer.bytes),
-                                        fill_stream_.get()),
-          "cuMemsetD8Async",
-          absl::StrCat("zero-fill of buffer '", buffer.name, "'")));
-    }
+  PERMAFROST_RETURN_IF_ERROR(OpenStream());
+  for (const PlannedBuffer& buffer : buffers) {
+    if (BeginsZeroed(buffer)) PERMAFROST_RETURN_IF_ERROR(FillZeros(buffer));
   }
-  PERMAFROST_RETURN_IF_ERROR(
-      Annotate(fill_stream_.Synchronize(), "zero-fill of the arena"));
-  return fill_stream_.Destroy();
+  return Annotate(EndTransfers(), "zero-fill of the arena");
 }
 
 absl::Status SegmentMemory::Quiesce() const {
@@ -161,15 +179,15 @@ absl::Status SegmentMemory::GiveBack() {
   const Context::Scope scope = context_->MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(scope.status());
   const DriverApi& api = context_->api();
-  absl::Status first = fill_stream_.Destroy();
+  absl::Status first = stream_.Destroy();
+  first.Update(staging_.Destroy());
+  bool has_remains_left = false;
   for (size_t i = segments_.size(); i-- > 0;) {
-    const absl::Status status = GiveBackSegment(segments_[i]);
-    first.Update(status);
-    if (status.ok()) {
-      segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    first.Update(DropKept(i));
+    first.Update(TakeDown(i));
+    has_remains_left |= has_remains(i);
   }
-  if (segments_.empty() && reserved_bytes_ > 0) {
+  if (!has_remains_left && reserved_bytes_ > 0) {
     const absl::Status status = CuStatus(
         api.MemAddressFree(base_.value(), static_cast<size_t>(reserved_bytes_)),
         "cuMemAddressFree",
@@ -187,35 +205,25 @@ absl::Status SegmentMemory::GiveBack() {
   return first;
 }
 
-absl::Status SegmentMemory::GiveBackSegment(Segment& segment) {
-  const DriverApi& api = context_->api();
-  const std::string what = absl::StrCat("arena segment '", segment.tag, "', ",
-                                        segment.bytes, " bytes");
-  if (segment.is_mapped) {
-    PERMAFROST_RETURN_IF_ERROR(
-        CuStatus(api.MemUnmap(segment.address.value(),
-                              static_cast<size_t>(segment.bytes)),
-                 "cuMemUnmap", what));
-    segment.is_mapped = false;
-  }
-  if (segment.has_handle) {
-    PERMAFROST_RETURN_IF_ERROR(
-        CuStatus(api.MemRelease(segment.handle), "cuMemRelease", what));
-    segment.has_handle = false;
-  }
-  return absl::OkStatus();
-}
-
 bool SegmentMemory::empty() const {
-  return segments_.empty() && reserved_bytes_ == 0 && allocated_bytes_ == 0 &&
-         !fill_stream_;
+  return live_bytes() == 0 && reserved_bytes_ == 0 && host_bytes() == 0 &&
+         !stream_;
 }
 
 int64_t SegmentMemory::live_bytes() const {
   int64_t bytes = allocated_bytes_;
-  for (const Segment& segment : segments_) {
-    if (segment.has_handle) bytes += segment.bytes;
-  }
+  for (size_t i = 0; i < segments_.size(); ++i) bytes += live_bytes(i);
+  return bytes;
+}
+
+int64_t SegmentMemory::live_bytes(size_t index) const {
+  const Segment& segment = segments_[index];
+  return segment.has_handle ? segment.bytes : 0;
+}
+
+int64_t SegmentMemory::host_bytes() const {
+  int64_t bytes = staging_.bytes();
+  for (const Segment& segment : segments_) bytes += segment.host_copy.bytes();
   return bytes;
 }
 

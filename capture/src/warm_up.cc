@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "guarded_call.h"
+#include "permafrost/driver/guarded_call.h"
 #include "permafrost/driver/status.h"
 
 namespace permafrost {

@@ -7,6 +7,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -136,23 +137,30 @@ void NvtxHeap::AddRegions(absl::Span<const NamedRange> ranges) {
   nvtxMemRegionsName(Domain(), &name_batch);
 }
 
+void NvtxHeap::RemoveRegions(absl::Span<const DevicePtr> bases) {
+  if (!active()) return;
+  std::vector<nvtxMemRegionRef_t> refs;
+  for (const DevicePtr base : bases) {
+    const auto region = std::find(regions_.begin(), regions_.end(), base);
+    if (region == regions_.end()) continue;
+    regions_.erase(region);
+    nvtxMemRegionRef_t& ref = refs.emplace_back();
+    ref.pointer = AsPointer(base);
+  }
+  if (refs.empty()) return;
+  nvtxMemRegionsUnregisterBatch_t batch{};
+  batch.extCompatID = NVTX_EXT_COMPATID_MEM;
+  batch.structSize = sizeof(batch);
+  batch.refType = NVTX_MEM_REGION_REF_TYPE_POINTER;
+  batch.refCount = refs.size();
+  batch.refElementSize = sizeof(refs[0]);
+  batch.refElements = refs.data();
+  nvtxMemRegionsUnregister(Domain(), &batch);
+}
+
 void NvtxHeap::Unregister() {
   if (!active()) return;
-  if (!regions_.empty()) {
-    std::vector<nvtxMemRegionRef_t> refs(regions_.size());
-    for (size_t i = 0; i < regions_.size(); ++i) {
-      refs[i].pointer = AsPointer(regions_[i]);
-    }
-    nvtxMemRegionsUnregisterBatch_t batch{};
-    batch.extCompatID = NVTX_EXT_COMPATID_MEM;
-    batch.structSize = sizeof(batch);
-    batch.refType = NVTX_MEM_REGION_REF_TYPE_POINTER;
-    batch.refCount = refs.size();
-    batch.refElementSize = sizeof(refs[0]);
-    batch.refElements = refs.data();
-    nvtxMemRegionsUnregister(Domain(), &batch);
-    regions_.clear();
-  }
+  RemoveRegions(std::vector<DevicePtr>(regions_));
   nvtxMemHeapUnregister(Domain(), HeapHandle(heap_));
   heap_ = nullptr;
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/arena/memory/arena_fixture.h"
@@ -59,6 +60,37 @@ TEST_F(ArenaNvtxTest, AToolHearsOfEveryPresentBufferAndOfTheEnd) {
     absl::StrAppend(&regions, " ", buffer.base.value(), "+", buffer.bytes);
   }
   EXPECT_THAT(Log(), HasSubstr(regions + ";"));
+  EXPECT_OK(arena.Release());
+  EXPECT_THAT(Log(), EndsWith("4 regions gone;heap gone;"));
+}
+
+TEST_F(ArenaNvtxTest, RegionsLeaveWithTheirPartAndReturnWithTheirNames) {
+  std::vector<BufferSize> sizes = ::permafrost::testing::SmallSizes();
+  for (BufferSize& size : sizes) size.sleep = DefaultSleepPolicy(size.lifetime);
+  ASSERT_OK_AND_ASSIGN(ArenaPlan plan, PlanArena(std::move(sizes), {}));
+  ASSERT_OK_AND_ASSIGN(Arena created,
+                       Arena::Create(context(), std::move(plan)));
+  ASSERT_OK_AND_ASSIGN(FrozenArena arena, std::move(created).Freeze());
+  const auto region = [&arena](const char* name) {
+    const PlannedBuffer* buffer = arena.view().plan().Find(name);
+    return absl::StrCat(" ",
+                        (arena.view().base() + buffer->offset_bytes).value(),
+                        "+", buffer->bytes);
+  };
+  std::string before = Log();
+  const auto since = [&] { return Log().substr(before.size()); };
+  ASSERT_OK(arena.Sleep({.tags = {"slab"}}));
+  EXPECT_EQ(since(), "2 regions gone;");
+  ASSERT_OK(arena.Sleep());
+  EXPECT_EQ(since(), "2 regions gone;2 regions gone;");
+  before = Log();
+  ASSERT_OK(arena.Wake({.tags = {"slab"}}));
+  EXPECT_EQ(since(), absl::StrCat("regions", region("counters"),
+                                  region("cache"), ";names counters cache;"));
+  ASSERT_OK(arena.Wake());
+  EXPECT_THAT(since(), EndsWith(absl::StrCat("regions", region("scratch"),
+                                             region("tables"),
+                                             ";names scratch tables;")));
   EXPECT_OK(arena.Release());
   EXPECT_THAT(Log(), EndsWith("4 regions gone;heap gone;"));
 }

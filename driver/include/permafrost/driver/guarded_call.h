@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The permafrost authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef PERMAFROST_CAPTURE_SRC_GUARDED_CALL_H_
-#define PERMAFROST_CAPTURE_SRC_GUARDED_CALL_H_
+#ifndef PERMAFROST_DRIVER_GUARDED_CALL_H_
+#define PERMAFROST_DRIVER_GUARDED_CALL_H_
 
 #include <exception>
 
@@ -12,7 +12,7 @@
 namespace permafrost {
 
 /// Calls code of the embedding program. An exception becomes an Internal Status
-/// that names `what`: it must not skip the end of a capture.
+/// that names `what`: it must not skip the end of a capture, or an undo.
 template <typename Function>
 absl::Status GuardedCall(absl::string_view what, Function&& function) {
   try {
@@ -28,4 +28,4 @@ absl::Status GuardedCall(absl::string_view what, Function&& function) {
 
 }  // namespace permafrost
 
-#endif  // PERMAFROST_CAPTURE_SRC_GUARDED_CALL_H_
+#endif  // PERMAFROST_DRIVER_GUARDED_CALL_H_

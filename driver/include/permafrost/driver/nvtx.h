@@ -56,6 +56,10 @@ class NvtxHeap {
   /// Registers and names the regions, in one batch. Empty ranges are left out.
   void AddRegions(absl::Span<const NamedRange> ranges);
 
+  /// Unregisters the regions that begin at these addresses; the heap stays.
+  /// Call it before their memory is unmapped.
+  void RemoveRegions(absl::Span<const DevicePtr> bases);
+
   /// Unregisters the regions, then the heap. Does nothing when inactive. Call
   /// it before the memory is unmapped.
   void Unregister();
