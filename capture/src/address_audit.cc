@@ -383,6 +383,12 @@ class Auditor {
                        *use.extent_bytes - place.bytes_behind, " bytes"));
     }
     AuditAccess(use, place);
+    if (place.is_asleep) {
+      Add(FindingKind::kAsleep, use.param, place.name, use.address,
+          absl::StrCat("the address lies in ", place.description,
+                       ", which is asleep; wake it before the capture"));
+      return;
+    }
     AuditMapped(use, place);
   }
 

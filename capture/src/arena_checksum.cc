@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "permafrost/arena/content_hash.h"
 #include "permafrost/driver/handles.h"
 #include "permafrost/driver/status.h"
 
@@ -16,36 +16,9 @@ namespace {
 
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
-// Mixes 8 bytes at a time; the tail counts with its length.
-class Hasher {
- public:
-  void Add(const std::byte* data, size_t bytes) {
-    size_t at = 0;
-    for (; at + 8 <= bytes; at += 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, data + at, 8);
-      Mix(word);
-    }
-    if (at < bytes) {
-      uint64_t word = 0;
-      std::memcpy(&word, data + at, bytes - at);
-      Mix(word);
-    }
-    Mix(bytes);
-  }
-  uint64_t value() const { return value_; }
-
- private:
-  void Mix(uint64_t word) {
-    value_ = (value_ ^ word) * 0x9E3779B97F4A7C15u;
-    value_ ^= value_ >> 29;
-  }
-  uint64_t value_ = 0xCBF29CE484222325u;
-};
-
 absl::StatusOr<uint64_t> HashBuffer(const BufferRef& buffer, const Lane& lane,
                                     const PinnedBuffer& chunk) {
-  Hasher hasher;
+  ContentHash hasher;
   for (int64_t at = 0; at < buffer.bytes; at += chunk.bytes()) {
     const auto bytes =
         static_cast<size_t>(std::min(chunk.bytes(), buffer.bytes - at));

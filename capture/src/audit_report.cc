@@ -59,6 +59,8 @@ const char* FindingKindName(FindingKind kind) {
       return "signature mismatch";
     case FindingKind::kEmptyGraph:
       return "empty graph";
+    case FindingKind::kAsleep:
+      return "asleep";
     case FindingKind::kUnreadable:
       return "unreadable";
   }

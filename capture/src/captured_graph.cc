@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "permafrost/capture/captured_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "memory_scope.h"
 #include "permafrost/driver/status.h"
 
 namespace permafrost {
@@ -42,13 +44,38 @@ absl::Status CapturedGraph::Prepare(const FrozenArena& arena, AuditScope scope,
   const Context::Scope current = context.MakeCurrent();
   PERMAFROST_RETURN_IF_ERROR(current.status());
 
-  PERMAFROST_ASSIGN_OR_RETURN(Lease lease, arena.TakeLease(label_));
+  PERMAFROST_ASSIGN_OR_RETURN(
+      Lease lease,
+      arena.TakeLease(label_,
+                      LeaseWork{absl::StrCat("lane '", lane_.name(), "'"),
+                                lane_.stream()}));
   lease_.emplace(std::move(lease));
-  arena_epoch_ = arena.epoch();
   const ArenaView view = arena.view();
   scope.arena = &view;
   audit_ = AuditGraph(context.driver(), graph_.get(), scope, policy);
   PERMAFROST_RETURN_IF_ERROR(audit_.ToStatus());
+
+  // What the audit could not classify and was told to allow may be any address.
+  const bool may_touch_all = !audit_.findings.empty();
+  std::vector<std::string> names;
+  for (const NodeAddress& address : audit_.addresses) {
+    names.push_back(address.buffer);
+  }
+  if (may_touch_all) {
+    for (const PlannedBuffer& buffer : view.plan().buffers()) {
+      names.push_back(buffer.name);
+    }
+  }
+  arena_watches_ = view.Watch(names);
+  for (const ExternalRegion& region : scope.externals) {
+    const bool is_named =
+        may_touch_all ||
+        std::find(names.begin(), names.end(), region.name) != names.end();
+    if (region.state != nullptr && is_named) {
+      externals_.emplace_back(region.name, region.state);
+    }
+  }
+  WatchExternals();
 
   PERMAFROST_ASSIGN_OR_RETURN(
       exec_, GraphExec::Instantiate(lane_.context(), graph_.get()));
@@ -60,11 +87,33 @@ absl::Status CapturedGraph::Prepare(const FrozenArena& arena, AuditScope scope,
   return absl::OkStatus();
 }
 
+void CapturedGraph::WatchExternals() {
+  external_watches_.clear();
+  for (const auto& [name, state] : externals_) {
+    external_watches_.push_back(ExternalRegionState::Watch(state, name));
+  }
+}
+
 absl::Status CapturedGraph::Replay() {
   const Lane::Use use(lane_);
   if (launch_ == nullptr) [[unlikely]] {
     return absl::FailedPreconditionError(
         absl::StrCat(label_, ": replay after Destroy"));
+  }
+  for (const MemoryWatch& watch : arena_watches_) {
+    if (watch.holds()) [[likely]]
+      continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(label_, ": replay refused: ", watch.what(),
+                     " is asleep; call FrozenArena::Wake() first"));
+  }
+  for (const MemoryWatch& watch : external_watches_) {
+    if (watch.holds()) [[likely]]
+      continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        label_, ": replay refused: ", watch.what(),
+        " is asleep, or was mapped anew since the audit; wake it, and call "
+        "CapturedGraph::Revalidate()"));
   }
   const CUresult result = launch_(exec_.get(), stream_);
   if (result != CUDA_SUCCESS) [[unlikely]] {
@@ -85,6 +134,31 @@ absl::Status CapturedGraph::VerifyNodes(int64_t* compared_nodes) const {
   return Annotate(CompareWithRecord(lane_.context()->driver(), graph_.get(),
                                     *audit_.record, compared_nodes),
                   label_);
+}
+
+absl::Status CapturedGraph::Revalidate() {
+  PERMAFROST_RETURN_IF_ERROR(VerifyNodes());
+  for (const auto& [name, state] : externals_) {
+    if (state->is_awake()) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        label_, ": external region '", name, "' is asleep; wake it first"));
+  }
+  const Lane::Use use(lane_);
+  const Context::Scope current = lane_.context()->MakeCurrent();
+  PERMAFROST_RETURN_IF_ERROR(current.status());
+  for (const NodeAddress& address : audit_.addresses) {
+    if (address.buffer.empty()) continue;
+    PERMAFROST_ASSIGN_OR_RETURN(
+        const bool is_mapped,
+        IsMapped(lane_.context()->driver(), address.address));
+    if (is_mapped) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        label_, ": node ", address.node_index, " (", address.node,
+        "): the driver has no memory at ", address.address.ToString(), " in '",
+        address.buffer, "'; map it again first"));
+  }
+  WatchExternals();
+  return absl::OkStatus();
 }
 
 absl::Status CapturedGraph::Destroy() {

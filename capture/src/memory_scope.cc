@@ -28,18 +28,18 @@ MemoryScope::MemoryScope(const AuditScope& scope) {
     arena_begin_ = scope.arena->base();
     arena_end_ = arena_begin_ + scope.arena->plan().total_bytes();
     for (const PlannedBuffer& planned : scope.arena->plan().buffers()) {
-      if (!planned.is_present()) continue;
-      const absl::StatusOr<BufferRef> buffer = scope.arena->Find(planned.name);
-      if (!buffer.ok()) continue;
-      ranges_.push_back(Range{planned.name, buffer->base,
-                              buffer->base + buffer->bytes, Access::kReadWrite,
-                              /*external=*/false});
+      if (!planned.is_present() || arena_begin_.is_null()) continue;
+      const DevicePtr begin = arena_begin_ + planned.offset_bytes;
+      ranges_.push_back(Range{planned.name, begin, begin + planned.bytes,
+                              Access::kReadWrite, /*external=*/false,
+                              scope.arena->IsAsleep(planned.name)});
     }
   }
   for (const ExternalRegion& region : scope.externals) {
-    ranges_.push_back(Range{region.name, region.base,
-                            region.base + region.bytes, region.access,
-                            /*external=*/true});
+    ranges_.push_back(Range{
+        region.name, region.base, region.base + region.bytes, region.access,
+        /*external=*/true,
+        region.state != nullptr && !region.state->is_awake()});
   }
 }
 
@@ -68,6 +68,7 @@ Place MemoryScope::Locate(DevicePtr address) const {
         nearest->external ? Place::Kind::kExternal : Place::Kind::kBuffer;
     place.bytes_behind = nearest->end - address;
     place.access = nearest->access;
+    place.is_asleep = nearest->is_asleep;
     place.description =
         absl::StrFormat("'%s'+0x%x", nearest->name, address - nearest->begin);
   } else if (nearest_distance > kNearBytes) {

@@ -26,6 +26,7 @@ struct Place {
   std::string name;          ///< The buffer or region, or the nearest one.
   int64_t bytes_behind = 0;  ///< From the address to the end of `name`.
   Access access = Access::kReadWrite;  ///< What kernels may do there.
+  bool is_asleep = false;              ///< Its memory is given back.
   /// "'x'+0x40", "64 bytes past the end of 'x'", "far from 'x'".
   std::string description;
 };
@@ -47,6 +48,7 @@ class MemoryScope {
     DevicePtr end;
     Access access = Access::kReadWrite;
     bool external = false;
+    bool is_asleep = false;
   };
 
   std::vector<Range> ranges_;

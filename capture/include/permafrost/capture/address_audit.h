@@ -36,6 +36,7 @@ enum class FindingKind {
   kSignatureMismatch,  ///< Signature and driver disagree on the parameters.
   kEmptyGraph,         ///< Nothing was recorded.
   kUnreadable,         ///< A driver call failed: the node was not audited.
+  kAsleep,             ///< The buffer or region gave its memory back.
 };
 
 /// "foreign address", "not mapped" and so on.

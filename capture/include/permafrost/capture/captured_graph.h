@@ -9,10 +9,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "permafrost/arena/arena.h"
+#include "permafrost/arena/external_region.h"
+#include "permafrost/arena/memory_watch.h"
 #include "permafrost/capture/address_audit.h"
 #include "permafrost/capture/lane.h"
 #include "permafrost/capture/step.h"
@@ -27,6 +31,8 @@ namespace permafrost {
 /// | state | reached by | Replay | VerifyNodes | Destroy |
 /// |---|---|---|---|---|
 /// | ready | `Adopt`, `CaptureAll` | yes | yes | drains, -> destroyed |
+/// | asleep | the arena's `Sleep`, a region's | FailedPrecondition | yes |
+/// drains, -> destroyed |
 /// | destroyed | `Destroy` | FailedPrecondition | FailedPrecondition | OK,
 /// nothing to do |
 ///
@@ -56,9 +62,21 @@ class CapturedGraph {
   ///
   /// Capture: refused by the driver on a stream that captures.
   /// Threads: one at a time; the lane's context must be current on the caller.
-  /// Errors: the driver's. Never falls back to anything else.
-  /// Cost: exactly one driver call; no heap allocation and no lock on success.
+  /// Errors: FailedPrecondition naming what the graph touches and is asleep, or
+  ///   the external region that has been mapped anew since the audit; the
+  ///   driver's. Never falls back to anything else.
+  /// Cost: exactly one driver call; no heap allocation and no lock on success,
+  ///   and one load for each segment and external region that it touches.
   absl::Status Replay();
+
+  /// Takes over the epochs that the external regions are in now, after looking
+  /// again: every node as it was audited, memory behind every address. What it
+  /// holds is the engine's promise.
+  ///
+  /// Capture: not while anything captures. Threads: as the lane.
+  /// Errors: FailedPrecondition after Destroy, for a node that changed, an
+  ///   address without memory, or a region that is asleep, each named.
+  absl::Status Revalidate();
 
   /// Reads every node's parameters from the driver's graph again and compares
   /// them with what was audited. See `CompareWithRecord`.
@@ -79,9 +97,6 @@ class CapturedGraph {
   /// Replays that the driver accepted.
   int64_t replays() const { return replays_; }
 
-  /// The arena's epoch when this graph was made.
-  uint64_t arena_epoch() const { return arena_epoch_; }
-
   /// "graph of 8 rows on lane 'decode'", as its lease names it.
   const std::string& label() const { return label_; }
 
@@ -89,18 +104,25 @@ class CapturedGraph {
   CapturedGraph(Lane lane, Bucket bucket, Graph graph);
   absl::Status Prepare(const FrozenArena& arena, AuditScope scope,
                        const AuditPolicy& policy);
+  void WatchExternals();
 
   Lane lane_;
   Bucket bucket_;
   std::string label_;
   AuditReport audit_;
   std::optional<Lease> lease_;
+  // Of the arena and of `externals_`, all that the graph may touch.
+  std::vector<MemoryWatch> arena_watches_;
+  std::vector<MemoryWatch> external_watches_;
+  // (name, state) of the external regions that have one.
+  std::vector<
+      std::pair<std::string, std::shared_ptr<const ExternalRegionState>>>
+      externals_;
   Graph graph_;
   GraphExec exec_;
   decltype(DriverApi::GraphLaunch) launch_ = nullptr;
   CUstream stream_ = nullptr;
   int64_t replays_ = 0;
-  uint64_t arena_epoch_ = 0;
 };
 
 }  // namespace permafrost
