@@ -7,6 +7,9 @@ set(PERMAFROST_ARENA_MEMORY_SOURCES
   src/arena_checksums.cc
   src/arena_sleep.cc
   src/arena_state.cc
+  src/captured_decode_meta.cc
+  src/decode_meta_ring.cc
+  src/decode_meta_staging.cc
   src/evidence.cc
   src/mapping_properties.cc
   src/rowwise_slab.cc
