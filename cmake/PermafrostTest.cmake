@@ -28,13 +28,14 @@ if(PERMAFROST_TEST_PCH)
 endif()
 
 # permafrost_test(NAME arena.moe_fp8_layout SOURCES x_test.cc [LIBS ...]
-#   [LABELS arena unit ...] [TIMEOUT seconds] [DEFINES ...])
+#   [LABELS arena unit ...] [TIMEOUT seconds] [DEFINES ...] [ENVIRONMENT A=b ...])
 #
 # One program, and one ctest entry per test case, named NAME.Suite.Case.
 # Labels: the component's name; `unit` for what needs no driver at all; `soft`
 # for what needs softcuda; `sanitize` for what makes no failing driver call.
 function(permafrost_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LIBS;LABELS;DEFINES")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT"
+    "SOURCES;LIBS;LABELS;DEFINES;ENVIRONMENT")
   string(REPLACE "." "_" target "${arg_NAME}_test")
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBS} GTest::gmock_main
@@ -58,7 +59,8 @@ function(permafrost_test)
   set(labels_script "${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake")
   file(WRITE "${labels_script}"
     "if(${target}_TESTS)\n"
-    "  set_tests_properties(\${${target}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\")\n"
+    "  set_tests_properties(\${${target}_TESTS} PROPERTIES LABELS \"${arg_LABELS}\""
+    " ENVIRONMENT \"${arg_ENVIRONMENT}\")\n"
     "endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_script}")
 endfunction()

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "permafrost/arena/content_hash.h"
 #include "permafrost/driver/context.h"
 #include "permafrost/driver/handles.h"
 #include "permafrost/driver/status.h"
@@ -17,21 +17,6 @@ namespace {
 
 /// A multiple of 8, so that only a buffer's end can be a partial word.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
-constexpr uint64_t kFnvBasis = 0xcbf29ce484222325u;
-constexpr uint64_t kFnvPrime = 0x100000001b3u;
-
-/// Words, not bytes: eight times as fast over a whole arena.
-uint64_t Hash(uint64_t value, const std::byte* data, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, data + at,
-                static_cast<size_t>(std::min<int64_t>(8, bytes - at)));
-    value = (value ^ word) * kFnvPrime;
-    // A product moves bits upwards only.
-    value ^= value >> 32;
-  }
-  return value;
-}
 
 absl::StatusOr<BufferChecksum> Checksum(const ArenaView& arena,
                                         const std::string& name,
@@ -39,7 +24,7 @@ absl::StatusOr<BufferChecksum> Checksum(const ArenaView& arena,
                                         const PinnedBuffer& chunk) {
   PERMAFROST_ASSIGN_OR_RETURN(const BufferRef buffer, arena.Find(name));
   const DriverApi& api = arena.context()->api();
-  uint64_t value = kFnvBasis;
+  ContentHash hash;
   for (int64_t at = 0; at < buffer.bytes; at += chunk.bytes()) {
     const int64_t bytes = std::min(chunk.bytes(), buffer.bytes - at);
     PERMAFROST_RETURN_IF_ERROR(
@@ -48,9 +33,9 @@ absl::StatusOr<BufferChecksum> Checksum(const ArenaView& arena,
                  "cuMemcpyDtoHAsync"));
     PERMAFROST_RETURN_IF_ERROR(
         CuStatus(api.StreamSynchronize(stream), "cuStreamSynchronize"));
-    value = Hash(value, chunk.data(), bytes);
+    hash.Add(chunk.data(), static_cast<size_t>(bytes));
   }
-  return BufferChecksum{buffer.name, buffer.bytes, value};
+  return BufferChecksum{buffer.name, buffer.bytes, hash.value()};
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ class ArenaChecksumsTest : public ArenaTest {
     ASSERT_OK(scope.status());
     ASSERT_EQ(api().MemsetD8(at.value(), byte, static_cast<size_t>(bytes)),
               CUDA_SUCCESS);
+    // The fill is asynchronous, and the stream that reads does not wait for the
+    // one that it runs on.
+    ASSERT_EQ(api().CtxSynchronize(), CUDA_SUCCESS);
   }
 
   void FillAll(const ArenaView& arena) {
