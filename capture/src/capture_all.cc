@@ -110,6 +110,9 @@ absl::StatusOr<GraphSet> CaptureAll(const FrozenArena& arena,
                       absl::StrCat("bucket of ", bucket.rows, " rows"));
     }
     ++set.captures_;
+    const auto observed = options.observed.find(bucket.rows);
+    scope.observed =
+        observed == options.observed.end() ? nullptr : &observed->second;
     PERMAFROST_ASSIGN_OR_RETURN(
         std::unique_ptr<CapturedGraph> captured,
         CapturedGraph::Adopt(arena, lane, bucket, *std::move(graph), scope,

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "memory_scope.h"
+#include "permafrost/arena/overlay.h"
+#include "permafrost/capture/observed_step.h"
 #include "permafrost/driver/status.h"
 
 namespace permafrost {
@@ -54,6 +56,7 @@ absl::Status CapturedGraph::Prepare(const FrozenArena& arena, AuditScope scope,
   scope.arena = &view;
   audit_ = AuditGraph(context.driver(), graph_.get(), scope, policy);
   PERMAFROST_RETURN_IF_ERROR(audit_.ToStatus());
+  PERMAFROST_RETURN_IF_ERROR(CheckOverlay(scope));
 
   // What the audit could not classify and was told to allow may be any address.
   const bool may_touch_all = !audit_.findings.empty();
@@ -85,6 +88,26 @@ absl::Status CapturedGraph::Prepare(const FrozenArena& arena, AuditScope scope,
   launch_ = context.api().GraphLaunch;
   stream_ = lane_.stream();
   return absl::OkStatus();
+}
+
+absl::Status CapturedGraph::CheckOverlay(const AuditScope& scope) const {
+  const ArenaPlan& plan = scope.arena->plan();
+  if (plan.options().overlay == Overlay::kOff) return absl::OkStatus();
+  if (scope.observed == nullptr) {
+    return absl::FailedPreconditionError(
+        "buffers of the arena share bytes, and got no observed step that says "
+        "whether this graph bears it; record the step on an arena without "
+        "overlay, and give what ObserveStep makes of it");
+  }
+  PERMAFROST_RETURN_IF_ERROR(CheckObserved(
+      lane_.context()->driver(), graph_.get(), scope, audit_, *scope.observed));
+  PERMAFROST_ASSIGN_OR_RETURN(const std::vector<OverlayFinding> findings,
+                              VerifyOverlay(plan, *scope.observed));
+  if (findings.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the overlay is not safe in this graph: ", findings.front().message,
+      "; findings in all: ", findings.size(),
+      "; plan the arena from its own steps"));
 }
 
 void CapturedGraph::WatchExternals() {

@@ -49,11 +49,13 @@ Place MemoryScope::Locate(DevicePtr address) const {
   uint64_t nearest_distance = std::numeric_limits<uint64_t>::max();
   for (const Range& range : ranges_) {
     const uint64_t distance = Distance(address, range.begin, range.end);
-    if (nearest == nullptr || distance < nearest_distance) {
+    // Of buffers that share the byte, the one that goes on longest: which of
+    // them is meant, an address alone cannot say.
+    if (nearest == nullptr || distance < nearest_distance ||
+        (distance == 0 && range.end > nearest->end)) {
       nearest = &range;
       nearest_distance = distance;
     }
-    if (distance == 0) break;
   }
   if (arena_begin_ <= address && address < arena_end_) {
     place.kind = Place::Kind::kArenaGap;

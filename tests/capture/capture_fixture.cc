@@ -90,8 +90,13 @@ void CaptureTest::TearDown() {
 absl::Status CaptureTest::Prepare(const Step& step,
                                   const std::vector<Bucket>& buckets,
                                   int64_t guard_bytes) {
-  PERMAFROST_ASSIGN_OR_RETURN(
-      Arena arena, Arena::Create(context(), MakeTestPlan(guard_bytes)));
+  return PrepareWith(MakeTestPlan(guard_bytes), step, buckets);
+}
+
+absl::Status CaptureTest::PrepareWith(ArenaPlan plan, const Step& step,
+                                      const std::vector<Bucket>& buckets) {
+  PERMAFROST_ASSIGN_OR_RETURN(Arena arena,
+                              Arena::Create(context(), std::move(plan)));
   PERMAFROST_RETURN_IF_ERROR(
       CuStatus(api().MemsetD8Async(
                    arena.view().base().value(), 0,

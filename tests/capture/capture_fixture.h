@@ -54,6 +54,10 @@ class CaptureTest : public DriverTest {
                        const std::vector<Bucket>& buckets = {{2}, {4}, {8}},
                        int64_t guard_bytes = 0);
 
+  /// As Prepare, on an arena of that plan.
+  absl::Status PrepareWith(ArenaPlan plan, const Step& step,
+                           const std::vector<Bucket>& buckets);
+
   /// Captures with the test kernels' signatures.
   absl::StatusOr<GraphSet> Capture(CaptureOptions options = {});
 

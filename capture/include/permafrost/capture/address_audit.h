@@ -15,6 +15,7 @@
 #include "permafrost/arena/arena.h"
 #include "permafrost/arena/external_region.h"
 #include "permafrost/arena/kernel_signature.h"
+#include "permafrost/arena/step_dag.h"
 #include "permafrost/driver/device_ptr.h"
 #include "permafrost/driver/driver.h"
 
@@ -62,6 +63,10 @@ struct AuditScope {
   absl::Span<const ExternalRegion> externals;
   /// Parameter meanings by kernel name; null is the empty set.
   const SignatureSet* signatures = nullptr;
+  /// What this step does, observed on an arena without overlay. An audit has no
+  /// use for it; a graph on an arena whose buffers share bytes is instantiated
+  /// only where it agrees with this and the overlay is safe in it.
+  const StepDag* observed = nullptr;
 };
 
 struct AuditFinding {

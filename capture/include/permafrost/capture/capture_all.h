@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "permafrost/arena/arena.h"
 #include "permafrost/arena/external_region.h"
 #include "permafrost/arena/kernel_signature.h"
+#include "permafrost/arena/step_dag.h"
 #include "permafrost/capture/address_audit.h"
 #include "permafrost/capture/capture_session.h"
 #include "permafrost/capture/captured_graph.h"
@@ -30,6 +32,9 @@ struct CaptureOptions {
   /// Must live as long as the call only.
   const SignatureSet* signatures = nullptr;
   AuditPolicy policy;
+  /// By rows of the bucket: what its step does, from `ObserveStep` on an arena
+  /// without overlay. Needed where buffers of this arena share bytes.
+  std::map<int64_t, StepDag> observed;
   /// Which buckets to capture; empty means all that were warmed.
   std::vector<Bucket> buckets;
   /// Hashes the arena before and after the captures and fails when they differ:
@@ -92,9 +97,10 @@ class GraphSet {
 /// destroyed.
 ///
 /// Errors: FailedPrecondition for a bucket that was not warmed (named), a warm
-///   set of another arena, findings of the audit (listed), or work that ran
-///   during capture (the changed buffer named); else what `CaptureStep` and
-///   `CapturedGraph::Adopt` return, with the bucket named.
+///   set of another arena, findings of the audit (listed), an overlay that is
+///   not safe in the graph (both buffers named) or has no observed step, or
+///   work that ran during capture (the changed buffer named); else what
+///   `CaptureStep` and `CapturedGraph::Adopt` return, with the bucket named.
 absl::StatusOr<GraphSet> CaptureAll(const FrozenArena& arena,
                                     const WarmSet& warm_set, const Lane& lane,
                                     const CaptureOptions& options = {});

@@ -46,8 +46,10 @@ class CapturedGraph {
   ///
   /// @param scope  its arena is replaced by `arena`'s own view.
   /// Errors: FailedPrecondition listing the findings that `policy` calls
-  /// errors,
-  ///   or when the arena is not frozen any more; the driver's otherwise.
+  ///   errors, when the arena is not frozen any more, and for an arena whose
+  ///   buffers share bytes when `scope.observed` is null, is not what the graph
+  ///   does, or finds the overlay unsafe, naming both buffers; the driver's
+  ///   otherwise.
   /// Cost: instantiate and upload; waits for the upload.
   static absl::StatusOr<std::unique_ptr<CapturedGraph>> Adopt(
       const FrozenArena& arena, const Lane& lane, Bucket bucket, Graph graph,
@@ -104,6 +106,8 @@ class CapturedGraph {
   CapturedGraph(Lane lane, Bucket bucket, Graph graph);
   absl::Status Prepare(const FrozenArena& arena, AuditScope scope,
                        const AuditPolicy& policy);
+  // Whether buffers that share bytes are safe in this graph.
+  absl::Status CheckOverlay(const AuditScope& scope) const;
   void WatchExternals();
 
   Lane lane_;
