@@ -7,8 +7,6 @@
 namespace permafrost::internal {
 namespace {
 
-/// Columns of a block table where the engine pages no KV cache.
-constexpr int64_t kUnpagedColumns = 256;
 /// Rows that the draft model runs at most, however small the decode batch is.
 constexpr int64_t kDraftRowFloor = 128;
 
@@ -27,11 +25,6 @@ CheckedSize MaxOf(std::initializer_list<CheckedSize> sizes) {
   CheckedSize largest = 0;
   for (const CheckedSize& size : sizes) largest = Max(largest, size);
   return largest;
-}
-
-int64_t BlockTableColumns(Limits limits) {
-  if (limits.kv_block_size == 0) return kUnpagedColumns;
-  return limits.max_seq_len / limits.kv_block_size + 1;
 }
 
 int64_t DraftRows(Limits limits) {

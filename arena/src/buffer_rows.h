@@ -53,9 +53,6 @@ inline CheckedSize PaddedRows(Limits limits) {
   return Rows(limits).AlignUp(kGemmRowBlock);
 }
 
-/// Blocks in one row of a block table.
-int64_t BlockTableColumns(Limits limits);
-
 /// Rows of the draft model's own activations; 0 where no drafts are verified.
 int64_t DraftRows(Limits limits);
 

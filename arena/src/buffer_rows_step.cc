@@ -4,6 +4,8 @@
 
 #include "buffer_rows.h"
 #include "permafrost/arena/arena_plan.h"
+#include "permafrost/arena/decode_meta_layout.h"
+#include "permafrost/driver/status.h"
 
 // What every model has: the residual stream, the head, the step's metadata.
 namespace permafrost::internal {
@@ -72,21 +74,10 @@ ByteCount SeedTokenIdsBytes(Config /*config*/, Limits limits) {
   return Bytes(Max(Rows(limits) * kI32Bytes, kSeedPlaceholderBytes));
 }
 
-/// Bytes of the decode metadata under our rules: per token a position, a KV
-/// slot and an adapter slot, per sequence its length and its block table. The
-/// rows are those of the rung that the batch is padded to.
-CheckedSize ForOurs(Limits limits) {
-  const CheckedSize sequences = DecodeRows(limits);
-  const CheckedSize tokens = sequences * (CheckedSize(limits.draft_tokens) + 1);
-  return (tokens * kI32Bytes).AlignUp(kBufferAlignmentBytes) * 2 +
-         (tokens * kI64Bytes).AlignUp(kBufferAlignmentBytes) +
-         (sequences * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
-         (sequences * BlockTableColumns(limits) * kI32Bytes)
-             .AlignUp(kBufferAlignmentBytes);
-}
-
 ByteCount DecodeMetaBytes(Config /*config*/, Limits limits) {
-  return Bytes(ForOurs(limits));
+  PERMAFROST_ASSIGN_OR_RETURN(const DecodeMetaLayout layout,
+                              DecodeMetaLayout::ForLimits(limits));
+  return layout.full_bytes;
 }
 
 /// Prefill metadata, in regions of their own: a position and a KV slot for each
@@ -98,7 +89,7 @@ ByteCount ScratchBytes(Config /*config*/, Limits limits) {
                (tokens * kI64Bytes).AlignUp(kBufferAlignmentBytes) +
                (sequences * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
                ((sequences + 1) * kI32Bytes).AlignUp(kBufferAlignmentBytes) +
-               (sequences * BlockTableColumns(limits) * kI32Bytes)
+               (sequences * DecodeMetaMaxBlocks(limits) * kI32Bytes)
                    .AlignUp(kBufferAlignmentBytes));
 }
 
@@ -109,7 +100,8 @@ ByteCount SeedScratchBytes(Config config, Limits limits) {
   const CheckedSize topk_tables =
       Rows(limits) * config.experts_per_token * kI32Bytes * 2;
   const CheckedSize bytes_per_row =
-      CheckedSize(BlockTableColumns(limits)) * kI32Bytes + kSeedMetaBytesPerRow;
+      CheckedSize(DecodeMetaMaxBlocks(limits)) * kI32Bytes +
+      kSeedMetaBytesPerRow;
   const CheckedSize meta_rows =
       Max(CheckedSize(DecodeRows(limits)), kVerifyRowCap);
   return Bytes(MaxOf({kSeedScratchFloorBytes, topk_tables,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "buffer_rows.h"
+#include "permafrost/arena/decode_meta_layout.h"
 #include "permafrost/driver/status.h"
 
 namespace permafrost {
@@ -16,10 +17,6 @@ namespace {
 
 /// Sequences that the buffers of a decode batch hold at least.
 constexpr int64_t kMinDecodeRows = 32;
-/// Decode batches are padded to one of these, and above the last one to a
-/// multiple of kRungStep.
-constexpr int64_t kRungs[] = {2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr int64_t kRungStep = 32;
 
 /// Limits that are switches: what one reserves does not grow with it.
 constexpr absl::string_view kSwitches[] = {"two_bit_weights",
@@ -204,11 +201,8 @@ absl::Span<const BufferRow> BufferTable() {
 int64_t DecodeRows(const ServingLimits& limits) {
   const int64_t rows = std::max(limits.max_batch_size, kMinDecodeRows);
   if (limits.rules == SizeRules::kSeed) return rows;
-  for (const int64_t rung : kRungs) {
-    if (rows <= rung) return rung;
-  }
-  const int64_t past = rows % kRungStep;
-  return past == 0 ? rows : rows - past + kRungStep;
+  // Fails for what no batch is, and a size of it says so by itself.
+  return PadToRung(rows).value_or(rows);
 }
 
 std::string SizeRemedy(absl::string_view sized_by) {

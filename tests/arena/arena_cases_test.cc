@@ -16,6 +16,7 @@
 #include "arena/golden_models.h"
 #include "permafrost/arena/arena_plan.h"
 #include "permafrost/arena/buffer_table.h"
+#include "permafrost/arena/decode_meta_layout.h"
 #include "permafrost/arena/moe_fp8_layout.h"
 #include "support/status_matchers.h"
 
@@ -384,10 +385,8 @@ TEST(ArenaCases, B117_PaddingIsInThePlan) {
     limits.max_batch_size = batch;
     return ComputeBufferSizes(config, limits).value();
   };
-  const int64_t rungs[] = {32, 48, 64, 96, 128};
   for (int64_t batch = 1; batch <= 128; ++batch) {
-    const int64_t rung =
-        *std::lower_bound(std::begin(rungs), std::end(rungs), batch);
+    const int64_t rung = PadToRung(batch).value();
     const std::vector<BufferSize> real = sizes_of(batch);
     const std::vector<BufferSize> padded = sizes_of(rung);
     for (size_t i = 0; i < real.size(); ++i) {
