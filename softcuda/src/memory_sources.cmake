@@ -10,6 +10,7 @@ set(SOFTCUDA_MEMORY_SOURCES
   src/check/report.cc
   src/memory/address_space.cc
   src/memory/describe.cc
+  src/memory/graph_memory.cc
   src/memory/host_memory.cc
   src/memory/init_shadow.cc
   src/memory/physical_block.cc

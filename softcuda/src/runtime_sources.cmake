@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set(SOFTCUDA_RUNTIME_SOURCES
   src/abi/exports_capture.cc
+  src/abi/exports_conditional.cc
   src/abi/exports_context.cc
   src/abi/exports_copy.cc
   src/abi/exports_device.cc
@@ -9,7 +10,9 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/abi/exports_function.cc
   src/abi/exports_graph.cc
   src/abi/exports_graph_exec.cc
+  src/abi/exports_graph_memory.cc
   src/abi/exports_graph_nodes.cc
+  src/abi/exports_graph_update.cc
   src/abi/exports_memset.cc
   src/abi/exports_module.cc
   src/abi/exports_pool.cc
@@ -20,6 +23,7 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/runtime/call.cc
   src/runtime/capture.cc
   src/runtime/code.cc
+  src/runtime/conditional.cc
   src/runtime/context.cc
   src/runtime/copy.cc
   src/runtime/error_names.cc
@@ -27,7 +31,10 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/runtime/executor.cc
   src/runtime/graph.cc
   src/runtime/graph_exec.cc
+  src/runtime/graph_flatten.cc
+  src/runtime/graph_memory.cc
   src/runtime/graph_print.cc
+  src/runtime/graph_update.cc
   src/runtime/launch.cc
   src/runtime/policy.cc
   src/runtime/state.cc

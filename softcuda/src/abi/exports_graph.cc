@@ -11,6 +11,7 @@
 #include "abi/cuda_abi.h"
 #include "runtime/call.h"
 #include "runtime/graph.h"
+#include "runtime/graph_memory.h"
 
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
@@ -168,6 +169,7 @@ CUresult RemoveDependencies(CUgraph handle, const CUgraphNode* from,
   const auto graph = call.Find(handle);
   if (graph == nullptr) return call.Fail();
   if (count == 0) return CUDA_SUCCESS;
+  if (HasMemoryNodes(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::vector<Ends> ends;
   if (!FindEnds(call, *graph, from, to, count, &ends)) return call.Fail();
   for (size_t i = 0; i < count; ++i) {
@@ -224,6 +226,9 @@ CUresult CUDAAPI cuGraphClone(CUgraph* clone, CUgraph original) {
   if (clone == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto graph = call.Find(original);
   if (graph == nullptr) return call.Fail();
+  if (HasMemoryNodes(*graph) || HasConditionalNodes(*graph)) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   *clone = CloneGraph(call.runtime(), *graph, GraphOwner::kUser)->handle;
   return CUDA_SUCCESS;
 }
@@ -351,6 +356,7 @@ CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
                                     "a capture is recording into the graph");
     return CUDA_ERROR_NOT_PERMITTED;
   }
+  if (HasMemoryNodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   RemoveNode(call.runtime(), *node);
   return CUDA_SUCCESS;
 }

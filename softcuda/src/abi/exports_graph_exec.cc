@@ -4,6 +4,7 @@
 // Executable graphs: instantiation, launches, updates.
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "abi/cuda_abi.h"
 #include "abi/node_params.h"
@@ -12,6 +13,7 @@
 #include "runtime/capture.h"
 #include "runtime/copy.h"
 #include "runtime/graph_exec.h"
+#include "runtime/graph_memory.h"
 
 using softcuda::abi::FromV1;
 using softcuda::abi::FromV2;
@@ -32,6 +34,7 @@ using softcuda::runtime::Executor;
 using softcuda::runtime::InstantiateFailure;
 using softcuda::runtime::InstantiateGraph;
 using softcuda::runtime::KernelOp;
+using softcuda::runtime::MemFreeOp;
 using softcuda::runtime::MemsetOp;
 using softcuda::runtime::Operation;
 using softcuda::runtime::Task;
@@ -53,7 +56,10 @@ CUresult Instantiate(Call& call, CUgraphExec* out, CUgraph handle,
   if (out == nullptr || (flags & ~allowed) != 0) return failure->code;
   const auto graph = call.Find(handle);
   // A graph that is being captured into is not complete.
-  if (graph == nullptr || graph->capturing) return failure->code;
+  if (graph == nullptr || graph->capturing ||
+      graph->owner == softcuda::runtime::GraphOwner::kNode) {
+    return failure->code;
+  }
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) {
     failure->code =
         (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0
@@ -165,6 +171,13 @@ CUresult Launch(CUgraphExec handle, CUstream stream, bool per_thread) {
       softcuda::runtime::ReportMisuse(
           call.name(), "the module of one of its kernels was unloaded");
     }
+  }
+  std::vector<MemFreeOp> auto_frees;
+  const CUresult result =
+      PrepareGraphMemory(*exec, *exec->program, &auto_frees);
+  if (result != CUDA_SUCCESS) return result;
+  for (const MemFreeOp& free : auto_frees) {
+    call.Issue(CU_GRAPH_NODE_TYPE_MEM_FREE, free);
   }
   const auto launch = call.runtime().executor.NewTask(call.name());
   launch->exec = exec;

@@ -2,16 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kinds of graph nodes.
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "abi/cuda_abi.h"
+#include "abi/add_node.h"
 #include "abi/node_params.h"
 #include "runtime/call.h"
 #include "runtime/graph.h"
+#include "runtime/graph_memory.h"
 #include "runtime/launch.h"
 
+using softcuda::abi::Add;
+using softcuda::abi::AddConditional;
+using softcuda::abi::AddMemAlloc;
+using softcuda::abi::AddMemFree;
 using softcuda::abi::DescribeKernelNode;
 using softcuda::abi::DescribeMemsetNode;
 using softcuda::abi::FindNodeOfType;
@@ -23,11 +29,10 @@ using softcuda::abi::MakeHostNode;
 using softcuda::abi::MakeKernelNode;
 using softcuda::abi::MakeMemcpyNode;
 using softcuda::abi::MakeMemsetNode;
+using softcuda::abi::Place;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::CopyOp;
-using softcuda::runtime::Dependency;
-using softcuda::runtime::EdgeIsValid;
 using softcuda::runtime::EmptyOp;
 using softcuda::runtime::EventRecordOp;
 using softcuda::runtime::EventWaitOp;
@@ -39,45 +44,6 @@ using softcuda::runtime::Node;
 using softcuda::runtime::Operation;
 
 namespace {
-
-// Where a new node goes.
-struct Place {
-  CUgraphNode* out = nullptr;
-  CUgraph graph = nullptr;
-  const CUgraphNode* dependencies = nullptr;
-  const CUgraphEdgeData* edges = nullptr;
-  size_t count = 0;
-};
-
-// Adds a node at a place. `make` checks the parameters and fills the operation
-// in; it runs once the place is known to be good.
-template <typename Make>
-CUresult Add(Call& call, const Place& place, CUgraphNodeType type,
-             const Make& make, std::shared_ptr<Node>* added = nullptr) {
-  if (!call.ok()) return call.result();
-  if (place.out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto graph = call.Find(place.graph);
-  if (graph == nullptr) return call.Fail();
-  std::vector<Dependency> dependencies;
-  if (!call.FindDependencies(*graph, place.dependencies, place.edges,
-                             place.count, &dependencies)) {
-    return call.Fail();
-  }
-  for (const Dependency& dependency : dependencies) {
-    if (!EdgeIsValid(*dependency.node, dependency.edge, type)) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  Operation operation;
-  const CUresult result = make(&operation);
-  if (result != CUDA_SUCCESS) return result;
-  auto node = AddNode(call.runtime(), *graph, type,
-                      std::make_shared<const Operation>(std::move(operation)),
-                      dependencies);
-  *place.out = node->handle;
-  if (added != nullptr) *added = std::move(node);
-  return CUDA_SUCCESS;
-}
 
 CUresult AddKernel(Call& call, const Place& place,
                    const KernelNodeParams& params) {
@@ -135,17 +101,33 @@ CUresult AddEventWait(Call& call, const Place& place, CUevent handle) {
              });
 }
 
-CUresult AddChild(Call& call, const Place& place, CUgraph child_handle) {
+CUresult AddChild(Call& call, const Place& place, CUgraph child_handle,
+                  CUgraphChildGraphNodeOwnership ownership) {
   std::shared_ptr<Graph> child;
   std::shared_ptr<Node> node;
   const CUresult result = Add(
       call, place, CU_GRAPH_NODE_TYPE_GRAPH,
       [&](Operation* operation) {
         child = call.Find(child_handle);
-        if (child == nullptr || child->capturing) {
+        if (child == nullptr || child->capturing ||
+            child->handle == place.graph) {
           return CUDA_ERROR_INVALID_VALUE;
         }
-        child = CloneGraph(call.runtime(), *child, GraphOwner::kNode);
+        if (HasConditionalNodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;
+        switch (ownership) {
+          case CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE:
+            if (HasMemoryNodes(*child)) return CUDA_ERROR_NOT_SUPPORTED;
+            child = CloneGraph(call.runtime(), *child, GraphOwner::kNode);
+            break;
+          case CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE:
+            if (child->owner != GraphOwner::kUser) {
+              return CUDA_ERROR_INVALID_VALUE;
+            }
+            child->owner = GraphOwner::kNode;
+            break;
+          default:
+            return CUDA_ERROR_INVALID_VALUE;
+        }
         *operation = EmptyOp{};
         return CUDA_SUCCESS;
       },
@@ -154,7 +136,7 @@ CUresult AddChild(Call& call, const Place& place, CUgraph child_handle) {
   return result;
 }
 
-CUresult AddAny(const Place& place, const CUgraphNodeParams* params) {
+CUresult AddAny(const Place& place, CUgraphNodeParams* params) {
   Call call(Api::kGraphAddNode);
   if (!call.ok()) return call.result();
   if (params == nullptr || params->reserved0[0] != 0 ||
@@ -181,18 +163,30 @@ CUresult AddAny(const Place& place, const CUgraphNodeParams* params) {
     case CU_GRAPH_NODE_TYPE_HOST:
       return AddHost(call, place, params->host.fn, params->host.userData);
     case CU_GRAPH_NODE_TYPE_GRAPH:
-      return AddChild(call, place, params->graph.graph);
+      return AddChild(call, place, params->graph.graph,
+                      params->graph.ownership);
     case CU_GRAPH_NODE_TYPE_EMPTY:
       return AddEmpty(call, place);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       return AddEventWait(call, place, params->eventWait.event);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return AddEventRecord(call, place, params->eventRecord.event);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC: {
+      CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+      static_assert(sizeof alloc == sizeof params->alloc);
+      std::memcpy(&alloc, &params->alloc, sizeof alloc);
+      const CUresult result = AddMemAlloc(call, place, &alloc);
+      if (result == CUDA_SUCCESS) params->alloc.dptr = alloc.dptr;
+      return result;
+    }
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return AddMemFree(call, place, params->free.dptr);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return AddConditional(call, place, &params->conditional);
     default:
-      softcuda::runtime::ReportMisuse(
-          call.name(), "nodes of type " +
-                           std::to_string(static_cast<int>(params->type)) +
-                           " are not supported");
+      softcuda::runtime::ReportUnsupported(
+          call.name(),
+          "nodes of type " + std::to_string(static_cast<int>(params->type)));
       return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -463,7 +457,8 @@ CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph,
                                           const CUgraphNode* dependencies,
                                           size_t count, CUgraph child) {
   Call call(Api::kGraphAddChildGraphNode);
-  return AddChild(call, {node, graph, dependencies, nullptr, count}, child);
+  return AddChild(call, {node, graph, dependencies, nullptr, count}, child,
+                  CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE);
 }
 
 CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode handle,

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "abi/access_grants.h"
 #include "abi/cuda_abi.h"
 #include "memory/address_space.h"
 #include "runtime/call.h"
+#include "runtime/graph_memory.h"
 
 using softcuda::abi::ReadGrants;
 using softcuda::memory::AccessGrant;
@@ -109,11 +111,43 @@ CUresult SetCurrentPool(Call& call, Device& device, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
+// The other devices that a pool is open to, as a node's parameters name them.
+std::vector<CUmemAccessDesc> PeerAccess(Call& call, const Pool& pool) {
+  std::vector<CUmemAccessDesc> access;
+  for (const auto& device : call.runtime().devices) {
+    if (device->ordinal == pool.device ||
+        AddressSpace::Get().GetPoolAccess(pool, device->ordinal) !=
+            softcuda::memory::Access::kReadWrite) {
+      continue;
+    }
+    CUmemAccessDesc descriptor = {};
+    descriptor.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    descriptor.location.id = device->ordinal;
+    descriptor.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    access.push_back(descriptor);
+  }
+  return access;
+}
+
 CUresult Allocate(Call& call, const std::shared_ptr<Pool>& pool,
                   CUdeviceptr* address, size_t bytes) {
   if (address == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  if (call.capturing()) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
   MemAllocOp operation;
+  if (call.capturing()) {
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {};
+    params.poolProps = pool->props;
+    params.poolProps.maxSize = 0;
+    const std::vector<CUmemAccessDesc> access = PeerAccess(call, *pool);
+    params.accessDescs = access.data();
+    params.accessDescCount = access.size();
+    params.bytesize = bytes;
+    const CUresult made = MakeGraphAllocation(
+        call.runtime(), *call.stream().capture->graph, &params, &operation);
+    if (made != CUDA_SUCCESS) return call.Fail(made);
+    *address = params.dptr;
+    call.Issue(CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(operation));
+    return CUDA_SUCCESS;
+  }
   const CUresult result = AddressSpace::Get().AllocateFromPool(
       pool, bytes, call.stream().id, &operation.address, &operation.serial);
   if (result != CUDA_SUCCESS) return call.Fail(result);
@@ -143,8 +177,14 @@ CUresult AllocFromPoolAsync(CUdeviceptr* address, size_t bytes,
 CUresult FreeAsync(CUdeviceptr address, CUstream stream, bool per_thread) {
   Call call(Api::kMemFreeAsync, stream, per_thread);
   if (!call.ok()) return call.result();
-  if (call.capturing()) return call.Fail(CUDA_ERROR_NOT_SUPPORTED);
   MemFreeOp operation;
+  if (call.capturing()) {
+    const CUresult made = MakeGraphFree(
+        call.runtime(), *call.stream().capture->graph, address, &operation);
+    if (made != CUDA_SUCCESS) return call.Fail(made);
+    call.Issue(CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(operation));
+    return CUDA_SUCCESS;
+  }
   operation.address = address;
   const CUresult result = AddressSpace::Get().BeginFree(
       address, call.stream().id, &operation.serial);

@@ -119,6 +119,40 @@ CUresult MakeHostNode(CUhostFn function, void* user_data,
   return CUDA_SUCCESS;
 }
 
+CUresult MakeAnyNode(Call& call, const CUgraphNodeParams& params,
+                     Operation* operation) {
+  switch (params.type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return MakeKernelNode(call, FromV3(params.kernel), operation);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return MakeMemcpyNode(call, params.memcpy.copyParams,
+                            params.memcpy.copyCtx, operation);
+    case CU_GRAPH_NODE_TYPE_MEMSET: {
+      const CUDA_MEMSET_NODE_PARAMS_v2& v2 = params.memset;
+      return MakeMemsetNode(
+          call,
+          {v2.dst, v2.pitch, v2.value, v2.elementSize, v2.width, v2.height},
+          v2.ctx, operation);
+    }
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return MakeHostNode(params.host.fn, params.host.userData, operation);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT: {
+      auto event = call.Find(params.eventWait.event);
+      if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      *operation = runtime::EventWaitOp{std::move(event)};
+      return CUDA_SUCCESS;
+    }
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD: {
+      auto event = call.Find(params.eventRecord.event);
+      if (event == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      *operation = runtime::EventRecordOp{std::move(event)};
+      return CUDA_SUCCESS;
+    }
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
 KernelNodeParams DescribeKernelNode(Node& node) {
   const auto& kernel = std::get<KernelOp>(*node.operation);
   KernelNodeParams out;

@@ -37,6 +37,13 @@ CUresult MakeMemsetNode(runtime::Call& call,
 CUresult MakeHostNode(CUhostFn function, void* user_data,
                       runtime::Operation* operation);
 
+/// The operation of parameters in their common form, of the kinds whose
+/// parameters may be set: kernel, memcpy, memset, host and event nodes.
+///
+/// Errors: NOT_SUPPORTED for the other kinds.
+CUresult MakeAnyNode(runtime::Call& call, const CUgraphNodeParams& params,
+                     runtime::Operation* operation);
+
 /// A kernel node's parameters. Arrays belong to the node, until the next query
 /// or change of it.
 KernelNodeParams DescribeKernelNode(runtime::Node& node);

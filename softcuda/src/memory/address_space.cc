@@ -244,7 +244,10 @@ int64_t AddressSpace::live_objects() {
   int64_t count = static_cast<int64_t>(reservations_.size());
   for (const auto& [begin, range] : ranges_) {
     // A variable comes and goes with its module, which the runtime counts.
-    if (range.kind != RangeKind::kModuleGlobal && range.exists_for_calls) {
+    // A graph's address belongs to its node.
+    if (range.kind == RangeKind::kModuleGlobal) continue;
+    if (range.kind == RangeKind::kGraphAlloc ? range.graph_allocated
+                                             : range.exists_for_calls) {
       ++count;
     }
   }
@@ -372,6 +375,12 @@ CUresult AddressSpace::Free(uint64_t address) {
       RemovePoolRangeLocked(it);
       return CUDA_SUCCESS;
     }
+    if (it != ranges_.end() && it->second.kind == RangeKind::kGraphAlloc) {
+      if (!it->second.graph_allocated) return CUDA_ERROR_INVALID_VALUE;
+      it->second.graph_allocated = false;
+      EndGraphLifeLocked(it);
+      return CUDA_SUCCESS;
+    }
   }
   return FreeRange(address, RangeKind::kDeviceAlloc);
 }
@@ -425,6 +434,10 @@ void AddressSpace::FreeContextMemory(int device) {
         DetachRangeLocked(here, &retired);
       } else if (range.kind == RangeKind::kPoolAlloc) {
         RemovePoolRangeLocked(here);
+      } else if (range.kind == RangeKind::kGraphAlloc) {
+        here->second.graph_allocated = false;
+        UnbackLocked(here->second);
+        EndGraphLifeLocked(here);
       }
     }
     for (const auto& pool : pools_) {

@@ -163,6 +163,27 @@ class AddressSpace {
   CUresult SetPoolAccess(Pool& pool, const std::vector<AccessGrant>& grants);
   Access GetPoolAccess(const Pool& pool, int device);
 
+  // The memory of allocation nodes of graphs.
+  /// An address without memory; INVALID_VALUE for no bytes.
+  CUresult AddGraphRange(int device, uint64_t bytes,
+                         const std::vector<AccessGrant>& grants,
+                         uint64_t* address, uint64_t* serial);
+  /// The node is gone; the range follows once it is free.
+  void DropGraphRange(uint64_t address, uint64_t serial);
+  /// Sees that a launch finds memory at the address. OUT_OF_MEMORY when the
+  /// device is full.
+  CUresult BackGraphRange(uint64_t address, uint64_t serial);
+  /// A launch will allocate it, and leave it allocated or not.
+  void ScheduleGraphRange(uint64_t address, uint64_t serial,
+                          bool stays_allocated);
+  /// Whether a launch left it allocated and nothing freed it since.
+  bool IsGraphAllocated(uint64_t address, uint64_t serial);
+  /// Takes the memory of free ranges that no launch waits for.
+  void TrimGraphMemory(int device);
+  CUresult GetGraphMemAttribute(int device, CUgraphMem_attribute attribute,
+                                uint64_t* value);
+  CUresult ResetGraphMemAttribute(int device, CUgraphMem_attribute attribute);
+
   /// Memory for a `.global` or `.const` variable of a module: zero-filled,
   /// defined, named in reports. 0 when the device is full. `alignment` is a
   /// power of two, at most the host's page. A negative device stands for the
@@ -204,7 +225,11 @@ class AddressSpace {
     bool exists_for_work = true;
     uint64_t freeing_stream_id = 0;
     std::shared_ptr<Pool> pool;
-    uint64_t charged_bytes = 0;  // of pool memory, on its device
+    uint64_t charged_bytes = 0;  // of pool and graph memory, on its device
+    // Graph memory.
+    bool graph_allocated = false;  // as API calls see it
+    bool is_orphan = false;        // its node is gone
+    int scheduled_launches = 0;    // that have not reached the allocation
   };
   using RangeMap = std::map<uint64_t, Entry>;
 
@@ -274,6 +299,10 @@ class AddressSpace {
   // Ends both lives of an allocation of a pool.
   void RemovePoolRangeLocked(RangeMap::iterator it);
   RangeMap::iterator FindSerialLocked(uint64_t address, uint64_t serial);
+  void UnbackLocked(Entry& entry);
+  void RemoveGraphRangeLocked(RangeMap::iterator it);
+  void StartGraphLifeLocked(Entry& entry);
+  void EndGraphLifeLocked(RangeMap::iterator it);
   CUresult FreeRange(uint64_t address, RangeKind kind);
   void DetachRangeLocked(RangeMap::iterator it, std::vector<Retired>* retired);
   // The mappings that [address, address + bytes) consists of. False unless it
@@ -306,6 +335,8 @@ class AddressSpace {
   std::vector<Retired> retired_later_;
   std::array<std::shared_ptr<const Snapshot>, kViews> current_;  // null: to do
   std::vector<std::shared_ptr<Pool>> pools_;
+  std::array<Watermark, kMaxDevices> graph_used_;
+  std::array<Watermark, kMaxDevices> graph_reserved_;
   // [from][to]: kernels on `from` reach the allocations on `to`.
   std::array<std::array<bool, kMaxDevices>, kMaxDevices> peer_access_{};
   uint64_t last_buffer_id_ = 0;

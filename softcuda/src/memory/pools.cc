@@ -162,6 +162,9 @@ void AddressSpace::StartLife(uint64_t address, uint64_t serial) {
   // cuMemFree may have taken it back already.
   if (it == ranges_.end()) return;
   ResetShadow(*it->second.block);
+  if (it->second.kind == RangeKind::kGraphAlloc) {
+    StartGraphLifeLocked(it->second);
+  }
   it->second.exists_for_work = true;
   ChangedLocked();
 }
@@ -170,6 +173,12 @@ CUresult AddressSpace::BeginFree(uint64_t address, uint64_t stream_id,
                                  uint64_t* serial) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto it = ranges_.find(address);
+  if (it != ranges_.end() && it->second.kind == RangeKind::kGraphAlloc) {
+    if (!it->second.graph_allocated) return CUDA_ERROR_INVALID_VALUE;
+    it->second.graph_allocated = false;
+    *serial = it->second.buffer_id;
+    return CUDA_SUCCESS;
+  }
   if (it == ranges_.end() || !it->second.exists_for_calls ||
       (it->second.kind != RangeKind::kPoolAlloc &&
        it->second.kind != RangeKind::kDeviceAlloc)) {
@@ -188,6 +197,8 @@ void AddressSpace::EndLife(uint64_t address, uint64_t serial) {
   if (it == ranges_.end()) return;
   if (it->second.kind == RangeKind::kPoolAlloc) {
     RemovePoolRangeLocked(it);
+  } else if (it->second.kind == RangeKind::kGraphAlloc) {
+    EndGraphLifeLocked(it);
   } else {
     DetachRangeLocked(it, &retired_later_);
   }

@@ -225,6 +225,40 @@ class ModuleBuilder {
   SymbolAddresses addresses_;
 };
 
+// What the CUDA device runtime library has under these names. A condition's
+// handle is the address of its word.
+constexpr char kDeviceRuntime[] = R"(
+.version 8.0
+.target sm_70
+.address_size 64
+.visible .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value)
+{
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [handle];
+  ld.param.u32 %r1, [value];
+  st.volatile.global.u32 [%rd1], %r1;
+  ret;
+}
+)";
+
+// Gives functions that are declared only, and that the device runtime library
+// would bring, their bodies.
+bool LinkDeviceRuntime(Syntax* syntax, std::string* message) {
+  Syntax library;
+  for (Function& function : syntax->functions) {
+    if (function.has_body || function.is_entry) continue;
+    if (library.functions.empty() &&
+        !Parse(kDeviceRuntime, &library, message)) {
+      return false;
+    }
+    for (const Function& builtin : library.functions) {
+      if (builtin.name == function.name) function = builtin;
+    }
+  }
+  return true;
+}
+
 std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
                                   int capability, LoadError* error,
                                   int device) {
@@ -238,7 +272,8 @@ std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
     return nullptr;
   }
   Syntax syntax;
-  if (!Parse(choice.text, &syntax, &error->message)) {
+  if (!Parse(choice.text, &syntax, &error->message) ||
+      !LinkDeviceRuntime(&syntax, &error->message)) {
     error->code = CUDA_ERROR_INVALID_PTX;
     return nullptr;
   }

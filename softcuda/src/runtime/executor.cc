@@ -44,6 +44,7 @@ int PreferredActive(uint64_t seed) {
 bool NeedsWorker(const Operation& operation) {
   return !std::holds_alternative<EmptyOp>(operation) &&
          !std::holds_alternative<EventRecordOp>(operation) &&
+         !std::holds_alternative<ConditionalOp>(operation) &&
          !std::holds_alternative<EventWaitOp>(operation);
 }
 
@@ -145,6 +146,10 @@ void Executor::OnTaskDone(const std::shared_ptr<Task>& task) {
   // An executable graph refers to its last launch: break the circle.
   task->exec.reset();
   task->program.reset();
+  if (task->parent != nullptr) {
+    RunConditional(std::exchange(task->parent, nullptr), task->parent_node,
+                   /*is_first=*/false);
+  }
   if (task->bridged_launch != nullptr) {
     const std::shared_ptr<Task> launch = std::move(task->bridged_launch);
     const uint32_t node = task->bridged_node;
@@ -165,6 +170,11 @@ void Executor::StartGraph(const std::shared_ptr<Task>& task) {
   Exec& exec = *task->exec;
   const Topology& topology = *exec.topology;
   task->graph_started = true;
+  for (const auto& condition : exec.conditions) {
+    if (condition->assigned_at_launch) {
+      WriteCondition(*condition, condition->default_value);
+    }
+  }
   exec.remaining = static_cast<uint32_t>(topology.items.size());
   for (size_t i = 0; i < topology.items.size(); ++i) {
     exec.pending[i] = topology.items[i].in_degree;
@@ -188,11 +198,49 @@ void Executor::StartGraph(const std::shared_ptr<Task>& task) {
 
 void Executor::OnNodeReady(const std::shared_ptr<Task>& task, uint32_t node) {
   const Program& program = *task->program;
-  if (program.enabled[node] && NeedsWorker(*program.operations[node])) {
+  if (std::holds_alternative<ConditionalOp>(*program.operations[node])) {
+    RunConditional(task, node, /*is_first=*/true);
+  } else if (program.enabled[node] && NeedsWorker(*program.operations[node])) {
     PushReady(task, node);
   } else {
     Propagate({StepKind::kNodeDone, task, node});
   }
+}
+
+// Starts the body that the condition asks for, or ends the node.
+void Executor::RunConditional(const std::shared_ptr<Task>& task, uint32_t node,
+                              bool is_first) {
+  const auto& operation =
+      std::get<ConditionalOp>(*task->program->operations[node]);
+  const uint32_t value = ReadCondition(*operation.condition);
+  uint32_t body = 0;
+  bool runs = false;
+  switch (operation.type) {
+    case CU_GRAPH_COND_TYPE_IF:
+      body = value != 0 ? 0 : 1;
+      runs = is_first;
+      break;
+    case CU_GRAPH_COND_TYPE_WHILE:
+      // Where kernels are not run, nothing would ever end the loop.
+      runs = value != 0 && (is_first || TheRuntime().execution_enabled);
+      break;
+    case CU_GRAPH_COND_TYPE_SWITCH:
+      body = value;
+      runs = is_first;
+      break;
+  }
+  const bool ended = TheRuntime().sticky.load() != CUDA_SUCCESS;
+  if (!runs || ended || body >= operation.bodies.size()) {
+    Propagate({StepKind::kNodeDone, task, node});
+    return;
+  }
+  const auto run = NewTask("body of a conditional node");
+  run->device = task->device;
+  run->exec = operation.bodies[body];
+  run->program = run->exec->program;
+  run->parent = task;
+  run->parent_node = node;
+  Submit(run);
 }
 
 void Executor::OnNodeDone(const std::shared_ptr<Task>& task, uint32_t node) {

@@ -30,6 +30,7 @@ void ForgetGraph(Runtime& runtime, Graph& graph) {
   for (const auto& node : graph.nodes) {
     runtime.nodes.Erase(node->handle);
     if (node->child != nullptr) ForgetGraph(runtime, *node->child);
+    for (const auto& body : node->bodies) ForgetGraph(runtime, *body);
   }
   runtime.graphs.Erase(graph.handle);
 }
@@ -54,6 +55,7 @@ void RemoveNode(Runtime& runtime, Node& node) {
   while (!node.in.empty()) RemoveEdge(*node.in.back().node, node);
   while (!node.out.empty()) RemoveEdge(node, *node.out.back().node);
   if (node.child != nullptr) ForgetGraph(runtime, *node.child);
+  for (const auto& body : node.bodies) ForgetGraph(runtime, *body);
   runtime.nodes.Erase(node.handle);
   std::erase_if(node.graph->nodes, [&](const std::shared_ptr<Node>& other) {
     return other.get() == &node;
@@ -94,6 +96,14 @@ bool EdgeIsValid(const Node& from, const CUgraphEdgeData& data,
           data.from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER) &&
          from.type == CU_GRAPH_NODE_TYPE_KERNEL &&
          to_type == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
+bool HasConditionalNodes(const Graph& graph) {
+  return std::any_of(
+      graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+        return node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL ||
+               (node->child != nullptr && HasConditionalNodes(*node->child));
+      });
 }
 
 std::shared_ptr<Graph> CloneGraph(Runtime& runtime, const Graph& graph,

@@ -25,6 +25,9 @@ struct Node {
   Graph* graph = nullptr;
   std::shared_ptr<const Operation> operation;
   std::shared_ptr<Graph> child;  // of a child graph node
+  // Of a conditional node, with the array of handles that its maker got.
+  std::vector<std::shared_ptr<Graph>> bodies;
+  std::vector<CUgraph> body_handles;
   // Edges, in the order in which they were added.
   struct Edge {
     Node* node;
@@ -49,6 +52,10 @@ struct Graph {
   bool capturing = false;
   std::vector<std::shared_ptr<Node>> nodes;  // in the order of creation
   std::vector<UserObjectHold> user_objects;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  // The newest instantiation; of a graph with memory or conditional nodes only
+  // one may exist.
+  CUgraphExec last_exec = nullptr;
 };
 
 std::shared_ptr<Graph> NewGraph(Runtime& runtime, GraphOwner owner);
@@ -74,6 +81,9 @@ bool HasEdge(const Node& from, const Node& to);
 bool EdgeIsValid(const Node& from, const CUgraphEdgeData& data,
                  CUgraphNodeType to_type);
 bool EdgeIsDefault(const CUgraphEdgeData& data);
+
+/// Whether the graph has a conditional node, children included.
+bool HasConditionalNodes(const Graph& graph);
 
 /// A deep copy, child graphs included, whose nodes know their originals.
 std::shared_ptr<Graph> CloneGraph(Runtime& runtime, const Graph& graph,

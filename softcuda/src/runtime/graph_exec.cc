@@ -5,135 +5,129 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/handle.h"
+#include "runtime/graph_flatten.h"
+#include "runtime/graph_memory.h"
 #include "runtime/state.h"
 
 namespace softcuda::runtime {
 namespace {
 
-// Collects items and edges of a graph and of its child graphs.
-class Flattener {
- public:
-  // False, with the failure set, when a graph has a cycle.
-  bool AddGraph(const Graph& graph, InstantiateFailure* failure) {
-    std::vector<Node*> blocked;
-    const std::vector<Node*> order = TopologicalOrder(graph, &blocked);
-    if (!blocked.empty()) {
-      *failure = {CUDA_ERROR_INVALID_VALUE,
-                  CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE,
-                  blocked.front()->handle};
+bool Fail(InstantiateFailure* failure, CUresult code,
+          CUgraphInstantiateResult result, CUgraphNode node) {
+  *failure = {code, result, node};
+  return false;
+}
+
+bool MayBeInBody(CUgraphNodeType type) {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether the body of a conditional node holds what it may, children included.
+bool CheckBody(const Graph& body, int device, InstantiateFailure* failure) {
+  for (const auto& node : body.nodes) {
+    if (!MayBeInBody(node->type)) {
+      return Fail(failure, CUDA_ERROR_INVALID_VALUE,
+                  CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node->handle);
+    }
+    const auto* kernel = std::get_if<KernelOp>(node->operation.get());
+    if (kernel != nullptr && kernel->device != device) {
+      return Fail(failure, CUDA_ERROR_INVALID_VALUE,
+                  CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED,
+                  node->handle);
+    }
+    if (node->child != nullptr && !CheckBody(*node->child, device, failure)) {
       return false;
     }
-    std::unordered_map<const Node*, Span> spans;
-    for (Node* node : order) {
-      Span span;
-      span.begin = AddItem(node->type, node->operation);
-      span.end = span.begin;
-      item_of_node_.emplace(HandleBits(node->handle), span.begin);
-      if (node->child != nullptr && !AddChild(*node->child, &span, failure)) {
-        return false;
-      }
-      for (const Node::Edge& edge : node->in) {
-        AddEdge(spans.at(edge.node).end, span.begin);
-      }
-      spans.emplace(node, span);
-    }
-    return true;
   }
+  return true;
+}
 
-  std::shared_ptr<Topology> MakeTopology() {
-    auto topology = std::make_shared<Topology>();
-    const auto count = static_cast<uint32_t>(types_.size());
-    std::vector<uint32_t> in_degree(count, 0);
-    for (uint32_t i = 0; i < count; ++i) {
-      for (const uint32_t next : successors_[i]) ++in_degree[next];
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      topology->items.push_back(
-          {types_[i], in_degree[i],
-           static_cast<uint32_t>(topology->successors.size()),
-           static_cast<uint32_t>(successors_[i].size())});
-      topology->successors.insert(topology->successors.end(),
-                                  successors_[i].begin(), successors_[i].end());
-      if (in_degree[i] == 0) topology->roots.push_back(i);
-      if (types_[i] == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
-        topology->record_nodes.push_back(i);
-      }
-      if (types_[i] == CU_GRAPH_NODE_TYPE_WAIT_EVENT) {
-        topology->wait_nodes.push_back(i);
-      }
-    }
-    topology->item_of_node = std::move(item_of_node_);
-    return topology;
-  }
+// Gives the conditional nodes executable bodies.
+bool MakeBodies(Runtime& runtime, const Graph& graph, const Topology& topology,
+                Program* program, InstantiateFailure* failure);
 
-  std::vector<std::shared_ptr<const Operation>>& operations() {
-    return operations_;
-  }
-
- private:
-  // The first and the last item that stand for a node.
-  struct Span {
-    uint32_t begin = 0;
-    uint32_t end = 0;
-  };
-
-  uint32_t AddItem(CUgraphNodeType type,
-                   std::shared_ptr<const Operation> operation) {
-    static const auto kEmpty = std::make_shared<const Operation>(EmptyOp{});
-    types_.push_back(type);
-    operations_.push_back(operation != nullptr ? std::move(operation) : kEmpty);
-    successors_.emplace_back();
-    return static_cast<uint32_t>(types_.size() - 1);
-  }
-
-  void AddEdge(uint32_t from, uint32_t to) { successors_[from].push_back(to); }
-
-  // A child graph's items lie between the item of its node and one more.
-  bool AddChild(const Graph& child, Span* span, InstantiateFailure* failure) {
-    const auto first = static_cast<uint32_t>(types_.size());
-    if (!AddGraph(child, failure)) return false;
-    const auto last = static_cast<uint32_t>(types_.size());
-    std::vector<bool> has_predecessor(last, false);
-    for (uint32_t i = first; i < last; ++i) {
-      for (const uint32_t next : successors_[i]) has_predecessor[next] = true;
-    }
-    const uint32_t end = AddItem(CU_GRAPH_NODE_TYPE_EMPTY, nullptr);
-    for (uint32_t i = first; i < last; ++i) {
-      if (successors_[i].empty()) AddEdge(i, end);
-      if (!has_predecessor[i]) AddEdge(span->begin, i);
-    }
-    if (first == last) AddEdge(span->begin, end);
-    span->end = end;
-    return true;
-  }
-
-  std::vector<CUgraphNodeType> types_;
-  std::vector<std::shared_ptr<const Operation>> operations_;
-  std::vector<std::vector<uint32_t>> successors_;
-  std::unordered_map<uint64_t, uint32_t> item_of_node_;
-};
-
-}  // namespace
-
-std::shared_ptr<Exec> InstantiateGraph(Runtime& runtime, const Graph& graph,
-                                       cuuint64_t flags,
-                                       InstantiateFailure* failure) {
+std::shared_ptr<Exec> MakeExec(Runtime& runtime, const Graph& graph,
+                               cuuint64_t flags, InstantiateFailure* failure) {
   Flattener flattener;
   if (!flattener.AddGraph(graph, failure)) return nullptr;
   auto exec = std::make_shared<Exec>();
   exec->flags = flags;
   exec->topology = flattener.MakeTopology();
+  exec->shape = flattener.shape();
   auto program = std::make_shared<Program>();
   program->operations = std::move(flattener.operations());
   program->enabled.assign(program->operations.size(), true);
   exec->pending.resize(program->operations.size());
+  if (!MakeBodies(runtime, graph, *exec->topology, program.get(), failure)) {
+    return nullptr;
+  }
   exec->program = std::move(program);
+  RefreshModules(*exec);
+  return exec;
+}
+
+bool MakeBodies(Runtime& runtime, const Graph& graph, const Topology& topology,
+                Program* program, InstantiateFailure* failure) {
+  for (const auto& node : graph.nodes) {
+    if (node->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) continue;
+    auto conditional = std::get<ConditionalOp>(*node->operation);
+    conditional.bodies.clear();
+    for (const auto& body : node->bodies) {
+      if (!CheckBody(*body, conditional.condition->device, failure)) {
+        return false;
+      }
+      auto exec = MakeExec(runtime, *body, 0, failure);
+      if (exec == nullptr) return false;
+      conditional.bodies.push_back(std::move(exec));
+    }
+    const uint32_t item = topology.item_of_node.at(HandleBits(node->handle));
+    program->operations[item] =
+        std::make_shared<const Operation>(std::move(conditional));
+  }
+  return true;
+}
+
+// Whether a graph that may be instantiated once only already is.
+bool IsTaken(const Runtime& runtime, const Graph& graph) {
+  return graph.last_exec != nullptr &&
+         runtime.execs.Find(graph.last_exec) != nullptr &&
+         (HasMemoryNodes(graph) || HasConditionalNodes(graph));
+}
+
+}  // namespace
+
+std::shared_ptr<Exec> InstantiateGraph(Runtime& runtime, Graph& graph,
+                                       cuuint64_t flags,
+                                       InstantiateFailure* failure) {
+  if (IsTaken(runtime, graph)) {
+    Fail(failure, CUDA_ERROR_NOT_SUPPORTED, CUDA_GRAPH_INSTANTIATE_ERROR,
+         nullptr);
+    return nullptr;
+  }
+  for (const auto& condition : graph.conditions) {
+    if (condition->has_node) continue;
+    Fail(failure, CUDA_ERROR_INVALID_VALUE,
+         CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED, nullptr);
+    return nullptr;
+  }
+  auto exec = MakeExec(runtime, graph, flags, failure);
+  if (exec == nullptr) return nullptr;
+  exec->conditions = graph.conditions;
   for (const UserObjectHold& hold : graph.user_objects) {
     exec->user_objects.push_back(hold.Copy());
   }
-  RefreshModules(*exec);
   exec->handle = runtime.execs.Add(exec);
+  graph.last_exec = exec->handle;
   return exec;
 }
 
@@ -153,13 +147,19 @@ void SetItemEnabled(Exec& exec, uint32_t item, bool enabled) {
 
 void RefreshModules(Exec& exec) {
   exec.modules.clear();
-  for (const auto& operation : exec.program->operations) {
-    const auto* kernel = std::get_if<KernelOp>(operation.get());
-    if (kernel == nullptr) continue;
-    const auto& module = kernel->function->module;
+  const auto add = [&](const std::shared_ptr<LoadedModule>& module) {
     if (std::find(exec.modules.begin(), exec.modules.end(), module) ==
         exec.modules.end()) {
       exec.modules.push_back(module);
+    }
+  };
+  for (const auto& operation : exec.program->operations) {
+    if (const auto* kernel = std::get_if<KernelOp>(operation.get())) {
+      add(kernel->function->module);
+    } else if (const auto* node = std::get_if<ConditionalOp>(operation.get())) {
+      for (const auto& body : node->bodies) {
+        for (const auto& module : body->modules) add(module);
+      }
     }
   }
 }

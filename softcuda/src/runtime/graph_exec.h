@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/conditional.h"
 #include "runtime/graph.h"
 #include "runtime/objects.h"
 #include "runtime/operation.h"
@@ -37,6 +38,23 @@ struct Topology {
   std::unordered_map<uint64_t, uint32_t> item_of_node;
 };
 
+/// The nodes of a graph in the order of their creation, which is what pairs
+/// them with the nodes of another graph.
+struct Shape {
+  struct Edge {
+    uint32_t from = 0;  // position among the nodes
+    CUgraphEdgeData data = {};
+  };
+  struct Element {
+    CUgraphNode node = nullptr;
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    uint32_t item = 0;
+    std::vector<Edge> in;
+    std::shared_ptr<const Shape> child;
+  };
+  std::vector<Element> elements;
+};
+
 /// What the items do. An update replaces it; launches keep the one they found.
 struct Program {
   std::vector<std::shared_ptr<const Operation>> operations;
@@ -48,11 +66,13 @@ struct Exec {
   int device = 0;  // of the context that was current at instantiation
   cuuint64_t flags = 0;
   std::shared_ptr<const Topology> topology;
+  std::shared_ptr<const Shape> shape;
   std::shared_ptr<const Program> program;
   std::vector<UserObjectHold> user_objects;
   // Modules of its kernels, each once, so that a launch after an unload is
   // told.
   std::vector<std::shared_ptr<LoadedModule>> modules;
+  std::vector<std::shared_ptr<Condition>> conditions;
   std::shared_ptr<Task> last_launch;
 
   // State of the one launch that may be running, allocated at instantiation.
@@ -67,7 +87,7 @@ struct InstantiateFailure {
 };
 
 /// Null, with `*failure` set, when the graph cannot be run.
-std::shared_ptr<Exec> InstantiateGraph(Runtime& runtime, const Graph& graph,
+std::shared_ptr<Exec> InstantiateGraph(Runtime& runtime, Graph& graph,
                                        cuuint64_t flags,
                                        InstantiateFailure* failure);
 
@@ -78,6 +98,20 @@ void SetItemEnabled(Exec& exec, uint32_t item, bool enabled);
 
 /// Recomputes `exec.modules` from the operations.
 void RefreshModules(Exec& exec);
+
+/// Lets launches from now on do what `graph` does, which must be paired node by
+/// node with the source of `exec`. All or nothing.
+CUgraphExecUpdateResultInfo UpdateExec(Exec& exec, const Graph& graph);
+
+/// The same for the child graph of one child graph node.
+CUgraphExecUpdateResultInfo UpdateChild(Exec& exec, CUgraphNode node,
+                                        const Graph& child);
+
+/// Why an operation may not take another one's place in an executable graph;
+/// CU_GRAPH_EXEC_UPDATE_SUCCESS when it may.
+CUgraphExecUpdateResult CompareOperations(const Operation& old_operation,
+                                          const Operation& operation,
+                                          cuuint64_t exec_flags);
 
 }  // namespace softcuda::runtime
 

@@ -27,6 +27,14 @@ const char* TypeName(CUgraphNodeType type) {
       return "EVENT_WAIT";
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
       return "EVENT_RECORD";
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return "MEM_ALLOC";
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return "MEM_FREE";
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return "BATCH_MEM_OP";
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return "CONDITIONAL";
     default:
       return "OTHER";
   }
@@ -79,6 +87,12 @@ void Print(const Graph& graph, const std::string& prefix, bool details,
     if (node.child != nullptr) {
       *out += "  subgraph \"cluster_" + name + "\" {\n";
       Print(*node.child, name + "_", details, out);
+      *out += "  }\n";
+    }
+    for (size_t body = 0; body < node.bodies.size(); ++body) {
+      const std::string body_name = name + "_" + std::to_string(body);
+      *out += "  subgraph \"cluster_" + body_name + "\" {\n";
+      Print(*node.bodies[body], body_name + "_", details, out);
       *out += "  }\n";
     }
   }

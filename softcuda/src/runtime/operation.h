@@ -18,8 +18,11 @@
 // are shared: an update makes a new one.
 namespace softcuda::runtime {
 
+struct Condition;
 struct Event;
+struct Exec;
 struct Function;
+struct GraphAllocation;
 
 /// A node without work: an empty node, or the begin or end of a child graph.
 struct EmptyOp {};
@@ -34,6 +37,7 @@ struct KernelOp {
   std::vector<std::byte> params;  // the parameter space
   bool params_packed = false;     // the launch gave them through `extra`
   int priority = 0;
+  bool cooperative = false;
   // The launch may start before its predecessor ends, if that one allows it.
   bool programmatic_serialization = false;
 };
@@ -88,17 +92,27 @@ struct EventWaitOp {
 struct MemAllocOp {
   uint64_t address = 0;
   uint64_t serial = 0;  // of the allocation, among those at its address
+  std::shared_ptr<GraphAllocation> graph;  // of a node; else null
 };
 
 /// Where a stream reaches the free of one.
 struct MemFreeOp {
   uint64_t address = 0;
   uint64_t serial = 0;
+  std::shared_ptr<GraphAllocation> graph;
+};
+
+/// A node that runs one of its bodies, or the first one again and again.
+struct ConditionalOp {
+  std::shared_ptr<Condition> condition;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  // In an executable graph only.
+  std::vector<std::shared_ptr<Exec>> bodies;
 };
 
 using Operation =
     std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp, EventRecordOp,
-                 EventWaitOp, MemAllocOp, MemFreeOp>;
+                 EventWaitOp, MemAllocOp, MemFreeOp, ConditionalOp>;
 
 /// Runs an operation that does work, on this thread and with no lock held.
 ///

@@ -75,6 +75,12 @@ struct Runtime {
 
   uint64_t next_stream_id = 1;
 
+  // Allocation nodes by address; those that are gone may still be listed.
+  std::map<uint64_t, std::weak_ptr<GraphAllocation>> graph_allocations;
+
+  // By handle; those that are gone may still be listed.
+  std::map<CUgraphConditionalHandle, std::weak_ptr<Condition>> conditions;
+
   // Captures that were begun and not ended.
   std::vector<std::shared_ptr<Capture>> captures;
   uint64_t next_capture_id = 1;

@@ -45,6 +45,10 @@ struct Task {
   // One marker for each event record node, done when that node is.
   std::vector<std::pair<uint32_t, std::shared_ptr<Task>>> record_marks;
 
+  // A run of a conditional node's body, and the launch it is part of.
+  std::shared_ptr<Task> parent;
+  uint32_t parent_node = 0;
+
   // A marker that stands between an event and a waiting node of a launch.
   std::shared_ptr<Task> bridged_launch;
   uint32_t bridged_node = 0;
@@ -108,6 +112,8 @@ class Executor {
   void OnNodeReady(const std::shared_ptr<Task>& task, uint32_t node);
   void OnNodeDone(const std::shared_ptr<Task>& task, uint32_t node);
   void StartGraph(const std::shared_ptr<Task>& task);
+  void RunConditional(const std::shared_ptr<Task>& task, uint32_t node,
+                      bool is_first);
   void PushReady(const std::shared_ptr<Task>& task, int64_t node);
   void WakeWorkers();
   bool MayStart() const;

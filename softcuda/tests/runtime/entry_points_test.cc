@@ -44,8 +44,7 @@ TEST(EntryPointsTest, BadQueriesAreRefused) {
 TEST(EntryPointsTest, WhatIsNotThereIsNotFound) {
   void* function = &function;
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  EXPECT_OK(
-      cuGetProcAddress("cuGraphExecUpdate", &function, 12000, 0, &status));
+  EXPECT_OK(cuGetProcAddress("cuMemAlloc", &function, 2000, 0, &status));
   EXPECT_EQ(function, nullptr);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
