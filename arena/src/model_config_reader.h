@@ -13,23 +13,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "nlohmann/json.hpp"
+#include "strict_json.h"
 
 namespace permafrost {
 
 /// The largest figure that is read: no model comes near it, and the product of
 /// two still fits 64 bits.
 inline constexpr int64_t kMostOfAFigure = int64_t{1} << 31;
-
-/// A piece of foreign text for an error: cut short, and without bytes that
-/// would confuse a terminal.
-std::string QuoteForeign(absl::string_view text);
-
-/// What a value is, for an error: `"8" (a string)`, `a list`, `-1`.
-std::string DescribeJson(const nlohmann::json& value);
-
-/// The number, if it is an integer from `least` to `most`.
-std::optional<int64_t> IntegerIn(const nlohmann::json& value, int64_t least,
-                                 int64_t most);
 
 /// One figure of a config: every key that may hold it, in order, and the least
 /// value that makes sense.
