@@ -8,7 +8,7 @@
 # symbols are hidden: nothing of them leaves a shared object.
 function(permafrost_embed)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET;SYMBOL;FILE" "")
-  set(asm "${CMAKE_CURRENT_BINARY_DIR}/${arg_SYMBOL}.S")
+  set(asm "${CMAKE_CURRENT_BINARY_DIR}/${arg_TARGET}_${arg_SYMBOL}.S")
   file(GENERATE OUTPUT "${asm}" CONTENT
 "  .section .rodata
   .balign 64

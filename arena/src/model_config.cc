@@ -460,14 +460,8 @@ absl::Status ReadExperts(const ConfigReader& reader, const Family& family,
   PERMAFROST_ASSIGN_OR_RETURN(config.experts_per_token,
                               ReadTopK(reader, family, config));
   if (!config.is_moe()) return absl::OkStatus();
-  int64_t latent = 0;
-  PERMAFROST_RETURN_IF_ERROR(ReadOrZero(reader, kMoeLatent, &latent));
-  if (latent > 0) {
-    return reader.Refuse(absl::StrCat(
-        "'", reader.Path(kMoeLatent[0]), "': got ", latent,
-        ", and the arena has no buffer for latent expert rows; accepted: no "
-        "key, null or 0"));
-  }
+  PERMAFROST_RETURN_IF_ERROR(
+      ReadOrZero(reader, kMoeLatent, &config.moe_latent_size));
   PERMAFROST_RETURN_IF_ERROR(ReadExpertWidth(reader, family, config));
   PERMAFROST_RETURN_IF_ERROR(ReadSharedWidth(reader, family, config));
   PERMAFROST_ASSIGN_OR_RETURN(
@@ -498,6 +492,9 @@ absl::Status CheckRowWidths(const ConfigReader& reader,
       {{.keys = kTopK},
        {.keys = kHidden},
        CheckedSize(config.experts_per_token) * config.hidden_size},
+      {{.keys = kTopK},
+       {.keys = kMoeLatent},
+       CheckedSize(config.experts_per_token) * config.moe_latent_size},
       {{.keys = kGdnKeyHeads},
        {.keys = kGdnKeyDim},
        CheckedSize(config.gdn_key_heads) * config.gdn_key_head_dim},

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -109,6 +110,39 @@ TEST(ModelConfigCases, B119_HeadDimIsTakenAsStated) {
                   {"3072 / 16", "qwen3-30b-a3b", "gpt-oss-20b", "glm-4.5-air",
                    "minimax-m2", "nemotron-3-nano-30b-a3b",
                    "qwen3-next-80b-a3b", "deepseek-v4-flash-defaults"}));
+}
+
+/// Bytes that the rows of the true model's attention need beyond what the plan
+/// of `planned` holds for them; 0 where they fit.
+absl::StatusOr<int64_t> OverrunBytes(const ModelConfig& planned,
+                                     const ModelConfig& truth) {
+  constexpr int64_t kRows = 64;
+  const auto bytes = [](const ModelConfig& config) -> absl::StatusOr<int64_t> {
+    absl::StatusOr<std::vector<BufferSize>> sizes =
+        ComputeBufferSizes(config, {.max_batch_tokens = kRows});
+    if (!sizes.ok()) return sizes.status();
+    for (const BufferSize& size : *sizes) {
+      if (size.name == "qkv_output") return size.bytes;
+    }
+    return absl::NotFoundError("qkv_output");
+  };
+  const absl::StatusOr<int64_t> held = bytes(planned);
+  if (!held.ok()) return held.status();
+  const int64_t written = kRows *
+                          (truth.num_attention_heads + 2 * truth.num_kv_heads) *
+                          truth.head_dim * 2;
+  return std::max(written - *held, int64_t{0});
+}
+
+TEST(ModelConfigCases, B119_ADividedHeadDimWouldOverrunItsBuffer) {
+  ASSERT_OK_AND_ASSIGN(const ModelConfig truth, Parse(StatedHeadDim()));
+  ASSERT_OK_AND_ASSIGN(const ModelConfig divided,
+                       ReadByDividing(StatedHeadDim()));
+  ASSERT_OK_AND_ASSIGN(const int64_t none, OverrunBytes(truth, truth));
+  EXPECT_EQ(none, 0);
+  // 64 rows of 48 heads, each 64 values too narrow: far into the next buffer.
+  ASSERT_OK_AND_ASSIGN(const int64_t over, OverrunBytes(divided, truth));
+  EXPECT_EQ(over, 64 * 48 * 64 * 2);
 }
 
 // --- B120: a key that is present with null, or with a number of another type.

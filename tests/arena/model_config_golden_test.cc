@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "arena/golden_models.h"
 #include "arena/model_presets.h"
 #include "support/status_matchers.h"
 
-PERMAFROST_EMBEDDED(permafrost_test_model_config_golden)
 PERMAFROST_EMBEDDED(permafrost_test_glm_4_5_partial)
 PERMAFROST_EMBEDDED(permafrost_test_granite_4_0_h_1b_partial)
 PERMAFROST_EMBEDDED(permafrost_test_jamba_v0_1)
@@ -27,6 +27,11 @@ PERMAFROST_EMBEDDED(permafrost_test_models_page)
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::ArenaSizesGolden;
+using ::permafrost::testing::ConfigFromFigures;
+using ::permafrost::testing::FindSize;
+using ::permafrost::testing::GoldenLimits;
+using ::permafrost::testing::GoldenModels;
 using ::permafrost::testing::Parse;
 using ::permafrost::testing::PresetTexts;
 using ::permafrost::testing::StatusIs;
@@ -55,6 +60,8 @@ std::map<std::string, int64_t> FiguresOf(const ModelConfig& config) {
       {"num_experts", config.num_experts},
       {"experts_per_token", config.experts_per_token},
       {"moe_intermediate_size", config.moe_intermediate_size},
+      {"moe_latent_size", config.moe_latent_size},
+      {"num_zero_experts", config.num_zero_experts},
       {"intermediate_size", config.intermediate_size},
       {"shared_expert_intermediate_size",
        config.shared_expert_intermediate_size},
@@ -79,34 +86,29 @@ std::map<std::string, int64_t> FiguresOf(const ModelConfig& config) {
   };
 }
 
-/// What differs from the golden figures; empty where nothing does.
-std::string Differences(const ModelConfig& config, const Json& golden,
-                        const Json& names) {
+/// What differs between two configs; empty where nothing does.
+std::string Differences(const ModelConfig& got, const ModelConfig& want) {
   std::ostringstream out;
-  const std::map<std::string, int64_t> figures = FiguresOf(config);
-  for (const std::string name : names) {
-    const Json value = golden.value(name, Json(0));
-    const int64_t want =
-        value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<int64_t>();
-    if (figures.at(name) != want) {
-      out << name << ": got " << figures.at(name) << ", want " << want << "\n";
+  const std::map<std::string, int64_t> got_figures = FiguresOf(got);
+  for (const auto& [name, figure] : FiguresOf(want)) {
+    if (got_figures.at(name) != figure) {
+      out << name << ": got " << got_figures.at(name) << ", want " << figure
+          << "\n";
     }
   }
-  if (config.model_type != golden.at("model_type")) {
-    out << "model_type: got " << config.model_type << "\n";
+  if (got.model_type != want.model_type) {
+    out << "model_type: got " << got.model_type << "\n";
   }
   return out.str();
 }
 
 TEST(ModelConfigGoldenTest, EveryPresetHasTheGoldenFigures) {
-  const Json golden =
-      PERMAFROST_EMBEDDED_JSON(permafrost_test_model_config_golden);
   std::vector<std::string> names;
-  for (const auto& [name, figures] : golden.at("models").items()) {
+  for (const auto& [name, golden] : GoldenModels()) {
     SCOPED_TRACE(name);
     names.push_back(name);
     ASSERT_OK_AND_ASSIGN(const ModelConfig config, LoadModelConfig(name));
-    EXPECT_EQ(Differences(config, figures, golden.at("figures")), "");
+    EXPECT_EQ(Differences(config, golden), "");
     EXPECT_EQ(config.layers.size(), static_cast<size_t>(config.num_layers));
     EXPECT_EQ(config.num_moe_layers > 0, config.is_moe());
   }
@@ -115,22 +117,37 @@ TEST(ModelConfigGoldenTest, EveryPresetHasTheGoldenFigures) {
 }
 
 TEST(ModelConfigGoldenTest, AnyChangedFigureIsFound) {
-  const Json golden =
-      PERMAFROST_EMBEDDED_JSON(permafrost_test_model_config_golden);
-  const Json figures = golden.at("figures");
   ASSERT_OK_AND_ASSIGN(const ModelConfig config,
                        LoadModelConfig("qwen4-exp-defaults"));
-  EXPECT_EQ(figures.size(), FiguresOf(config).size())
-      << "a figure that the golden file does not list is never compared";
-  for (const std::string name : figures) {
-    Json wrong = golden.at("models").at("qwen4-exp-defaults");
-    const Json value = wrong.value(name, Json(0));
-    if (value.is_boolean()) {
-      wrong[name] = !value.get<bool>();
-    } else {
-      wrong[name] = value.get<int64_t>() + 1;
+  // One short name a figure, so that none is left out of the comparison.
+  for (const char* name :
+       {"H",   "V",   "L",   "nq",  "nkv", "r_kv", "r_q", "d_rope", "d_nope",
+        "d_v", "hd",  "E",   "k",   "Ie",  "I",    "Is",  "nk",     "nv",
+        "dk",  "dv",  "ck",  "mh",  "mp",  "ms",   "mg",  "hc",     "hcr",
+        "og",  "olr", "inh", "ihd", "itk", "icr"}) {
+    Json figures =
+        ArenaSizesGolden().at("models").at("qwen4-exp-defaults").at("figures");
+    EXPECT_EQ(Differences(config, ConfigFromFigures("same", figures)), "");
+    figures[name] = figures.value(name, int64_t{0}) + 1;
+    EXPECT_NE(Differences(config, ConfigFromFigures("other", figures)), "")
+        << name;
+  }
+  ModelConfig ungated = config;
+  ungated.gated_attention = false;
+  EXPECT_THAT(Differences(ungated, config), HasSubstr("gated_attention"));
+}
+
+TEST(ModelConfigGoldenTest, EveryPresetHasTheGoldenBytes) {
+  for (const auto& [name, golden] : ArenaSizesGolden().at("models").items()) {
+    ASSERT_OK_AND_ASSIGN(const ModelConfig config, LoadModelConfig(name));
+    ASSERT_OK_AND_ASSIGN(
+        const std::vector<BufferSize> sizes,
+        ComputeBufferSizes(config, GoldenLimits(SizeRules::kSeed)));
+    for (const auto& [buffer, bytes] : golden.at("sizes").items()) {
+      const BufferSize* size = FindSize(sizes, buffer);
+      ASSERT_NE(size, nullptr) << buffer;
+      EXPECT_EQ(size->bytes, bytes.get<int64_t>()) << name << " " << buffer;
     }
-    EXPECT_THAT(Differences(config, wrong, figures), HasSubstr(name));
   }
 }
 

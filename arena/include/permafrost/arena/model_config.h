@@ -67,7 +67,7 @@ struct ModelConfig {
   /// Width of all shared experts together; 0 where there is none.
   int64_t shared_expert_intermediate_size = 0;
   /// Router choices that compute nothing and stand behind the routed experts;
-  /// 0 where there are none.
+  /// 0 where there are none. No family that is read has them.
   int64_t num_zero_experts = 0;
   /// Width of the rows that experts work on, where it is not `hidden_size`
   /// (experts behind a down projection); 0 where it is.
