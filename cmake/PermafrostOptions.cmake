@@ -10,7 +10,7 @@ option(PERMAFROST_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_CHECKED "Check thread rules and invariants at run time" OFF)
 option(PERMAFROST_CUBINS
   "Compile kernels for each architecture; OFF leaves that to the GPU's driver" ON)
-option(PERMAFROST_TEST_PCH "Precompile what most tests include" OFF)
+option(PERMAFROST_PCH "Precompile what most sources include" OFF)
 set(PERMAFROST_SANITIZE "" CACHE STRING
   "Sanitizers to build with, as -fsanitize takes them (address,undefined or thread)")
 

@@ -13,7 +13,7 @@ endfunction()
 # What most tests include, compiled once. Each header is the public one of a
 # library outside the project, so that no test can lean on a header of ours that
 # it does not name; builds without the option show what it leans on otherwise.
-if(PERMAFROST_TEST_PCH)
+if(PERMAFROST_PCH)
   file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc" "int main() { return 0; }\n")
   add_executable(permafrost_test_pch EXCLUDE_FROM_ALL
     "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc")
@@ -43,7 +43,7 @@ function(permafrost_test)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE ${arg_DEFINES})
   permafrost_test_compile_options(${target})
-  if(PERMAFROST_TEST_PCH)
+  if(PERMAFROST_PCH)
     target_precompile_headers(${target} REUSE_FROM permafrost_test_pch)
   endif()
   if(PERMAFROST_BUILD_SOFTCUDA AND TARGET permafrost_softcuda)

@@ -11,6 +11,31 @@ target_compile_options(permafrost_warnings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PERMAFROST_WERROR}>>:-Werror>)
 
+# What most sources of the library include, compiled once where the option asks
+# for it: headers of other libraries alone, so that a source cannot lean on one of
+# ours that it does not name.
+function(permafrost_reuse_library_pch target)
+  if(NOT PERMAFROST_PCH)
+    return()
+  endif()
+  if(NOT TARGET permafrost_library_pch)
+    set(empty "${PROJECT_BINARY_DIR}/library_pch.cc")
+    file(WRITE "${empty}" "")
+    add_library(permafrost_library_pch OBJECT EXCLUDE_FROM_ALL "${empty}")
+    target_link_libraries(permafrost_library_pch PRIVATE permafrost_cuda_headers
+      absl::status absl::statusor absl::strings)
+    target_compile_options(permafrost_library_pch PRIVATE
+      $<TARGET_PROPERTY:permafrost_warnings,INTERFACE_COMPILE_OPTIONS>)
+    target_compile_definitions(permafrost_library_pch PRIVATE
+      $<$<BOOL:${PERMAFROST_CHECKED}>:PERMAFROST_CHECKED=1>)
+    target_precompile_headers(permafrost_library_pch PRIVATE
+      <cuda.h> <algorithm> <cstdint> <functional> <map> <memory> <optional> <set>
+      <string> <utility> <vector> <absl/status/status.h> <absl/status/statusor.h>
+      <absl/strings/str_cat.h> <absl/strings/string_view.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM permafrost_library_pch)
+endfunction()
+
 # permafrost_component(NAME driver SOURCES ... [PUBLIC_LIBS ...] [PRIVATE_LIBS ...]
 #   [PRIVATE_INCLUDES ...])
 #
@@ -38,4 +63,5 @@ function(permafrost_component)
     $<TARGET_PROPERTY:permafrost_warnings,INTERFACE_COMPILE_OPTIONS>)
   target_include_directories(permafrost_${arg_NAME} SYSTEM PRIVATE
     ${arg_PRIVATE_INCLUDES})
+  permafrost_reuse_library_pch(permafrost_${arg_NAME})
 endfunction()
