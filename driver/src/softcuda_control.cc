@@ -17,6 +17,25 @@ bool Find(const Driver& driver, const char* name, Function* function) {
   return *function != nullptr;
 }
 
+std::vector<std::string> TakeLines(size_t (*take)(char*, size_t)) {
+  // Asking with no room tells how much is needed and takes nothing; another
+  // thread may add a line in between, hence the loop.
+  std::string text;
+  for (size_t needed = take(nullptr, 0); needed > text.size();) {
+    text.resize(needed);
+    needed = take(text.data(), text.size());
+    if (needed <= text.size()) {
+      text.resize(needed);
+      break;
+    }
+  }
+  while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) {
+    text.pop_back();
+  }
+  if (text.empty()) return {};
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
 }  // namespace
 
 std::optional<SoftcudaControl> SoftcudaControl::Of(const Driver& driver) {
@@ -30,6 +49,10 @@ std::optional<SoftcudaControl> SoftcudaControl::Of(const Driver& driver) {
       Find(driver, "softcuda_report_count", &control.report_count_) &&
       Find(driver, "softcuda_take_reports", &control.take_reports_) &&
       Find(driver, "softcuda_enable_initcheck", &control.enable_initcheck_) &&
+      Find(driver, "softcuda_enable_racecheck", &control.enable_racecheck_) &&
+      Find(driver, "softcuda_enable_access_log", &control.enable_access_log_) &&
+      Find(driver, "softcuda_take_accesses", &control.take_accesses_) &&
+      Find(driver, "softcuda_set_option", &control.set_option_) &&
       Find(driver, "softcuda_mark_undefined", &control.mark_undefined_) &&
       Find(driver, "softcuda_live_bytes", &control.live_bytes_) &&
       Find(driver, "softcuda_live_handles", &control.live_handles_) &&
@@ -43,22 +66,23 @@ std::optional<SoftcudaControl> SoftcudaControl::Of(const Driver& driver) {
 }
 
 std::vector<std::string> SoftcudaControl::TakeReports() const {
-  // Asking with no room tells how much is needed and takes nothing; another
-  // thread may add a report in between, hence the loop.
-  std::string text;
-  for (size_t needed = take_reports_(nullptr, 0); needed > text.size();) {
-    text.resize(needed);
-    needed = take_reports_(text.data(), text.size());
-    if (needed <= text.size()) {
-      text.resize(needed);
-      break;
-    }
-  }
-  while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) {
-    text.pop_back();
-  }
-  if (text.empty()) return {};
-  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+  return TakeLines(take_reports_);
+}
+
+std::vector<std::string> SoftcudaControl::TakeAccesses() const {
+  return TakeLines(take_accesses_);
+}
+
+void SoftcudaControl::EnableRacecheck(bool enable) const {
+  enable_racecheck_(enable ? 1 : 0);
+}
+
+void SoftcudaControl::EnableAccessLog(bool enable) const {
+  enable_access_log_(enable ? 1 : 0);
+}
+
+bool SoftcudaControl::SetOption(const char* name, const char* value) const {
+  return set_option_(name, value) == 0;
 }
 
 void SoftcudaControl::EnableInitcheck(bool enable) const {

@@ -20,6 +20,8 @@ set(SOFTCUDA_EXEC_SOURCES
   src/exec/launch_state.cc
   src/exec/memory_check.cc
   src/exec/source_lines.cc
+  src/exec/warp_order.cc
+  src/exec/watch.cc
   src/exec/worker_pool.cc)
 
 # The handlers. Each group is compiled once for each instruction set, through a

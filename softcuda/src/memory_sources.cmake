@@ -7,7 +7,11 @@ set(SOFTCUDA_MEMORY_SOURCES
   src/abi/exports_pointer.cc
   src/abi/nvtx_injection.cc
   src/check/options.cc
+  src/check/access_log.cc
+  src/check/json.cc
+  src/check/operation_order.cc
   src/check/report.cc
+  src/check/settings.cc
   src/memory/address_space.cc
   src/memory/describe.cc
   src/memory/graph_memory.cc

@@ -35,7 +35,11 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/runtime/graph_memory.cc
   src/runtime/graph_print.cc
   src/runtime/graph_update.cc
+  src/runtime/host_sources.cc
   src/runtime/launch.cc
+  src/runtime/leaks.cc
+  src/runtime/observe.cc
   src/runtime/policy.cc
   src/runtime/state.cc
+  src/runtime/task_order.cc
   src/runtime/user_object.cc)

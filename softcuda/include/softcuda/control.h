@@ -45,6 +45,51 @@ SOFTCUDA_CONTROL_EXPORT size_t softcuda_take_reports(char* buffer,
  * the state it has. */
 SOFTCUDA_CONTROL_EXPORT void softcuda_enable_initcheck(int enabled);
 
+/** From now on (enabled != 0), accesses are compared and races reported:
+ * between warps and blocks of a kernel, and between operations of streams and
+ * graphs that no path of streams, events, graph edges and host waits orders.
+ * Work enqueued before counts as ordered. Kernels run on one host thread. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_enable_racecheck(int enabled);
+
+/** Sets an option by its name. Each can be set through the environment too, as
+ * SOFTCUDA_ and the name in capitals, which is read when the process first
+ * calls the driver.
+ *
+ *   initcheck, racecheck  0 or 1, as the functions of that name
+ *   leakcheck      0 or 1: reports what is left when the primary context ends
+ *   hostcheck      0 or 1: reports host memory that changes, or goes, while a
+ *                  copy has yet to read it
+ *   quiet          0 or 1: no lines on stderr
+ *   report_format  text or json
+ *   report_file    a path: lines are added there too; nothing ends it
+ *   exit_code      0 to 255: how the process ends if anything was reported and
+ *                  this is not 0; what runs at exit before that is cut off
+ *   poison         off, or a byte that fresh memory is filled with
+ *   address_reuse  round, never, always: when freed addresses come back
+ *   late_work      0 or 1: work runs when somebody waits or asks for it
+ *   step_limit     instructions of one warp until its launch is given up
+ *   compute_capability  8.0 or 9.0: of the device; before modules are loaded
+ *   driver_version      12000 to 99999
+ *
+ * Returns a CUresult: CUDA_ERROR_INVALID_VALUE for an unknown option or a value
+ * that it does not take, with a line on stderr that says what it does. */
+SOFTCUDA_CONTROL_EXPORT int softcuda_set_option(const char* name,
+                                                const char* value);
+
+/** From now on (enabled != 0), the bytes that each kernel, copy and memset
+ * accesses are kept, for softcuda_take_accesses. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_enable_access_log(int enabled);
+
+/** Hands over what operations accessed, as JSON, one line for each operation
+ * and buffer, oldest first: operation (a number), origin, what, kernel, buffer,
+ * buffer_bytes, read_bytes, read_begin, read_end, write_bytes, write_begin,
+ * write_end. Bytes count once however often they are accessed; begin and end
+ * are offsets in the buffer, 0 without an access. An atomic update reads and
+ * writes. A buffer is a named region, else an allocation or mapping.
+ * Buffer, capacity and result are those of softcuda_take_reports. */
+SOFTCUDA_CONTROL_EXPORT size_t softcuda_take_accesses(char* buffer,
+                                                      size_t capacity);
+
 /** Makes device bytes undefined, as if nobody had ever written them: kernels
  * that read them are reported while initcheck is enabled.
  *
@@ -66,7 +111,8 @@ SOFTCUDA_CONTROL_EXPORT int64_t softcuda_live_bytes(void);
 SOFTCUDA_CONTROL_EXPORT int64_t softcuda_live_handles(void);
 
 /** Chooses the schedule of later launches: the same seed gives the same order
- * of blocks and warps. 0 is the natural order. */
+ * of blocks and warps, and of independent operations enqueued from now on.
+ * 0 is the natural order. With another seed kernels run on one host thread. */
 SOFTCUDA_CONTROL_EXPORT void softcuda_set_schedule_seed(uint64_t seed);
 
 /** Whether later launches run their kernels (1, at the start) or only do the

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "softcuda/control.h"
 
+#include <cstdio>
+#include <string>
+
 #include "check/report.h"
+#include "check/settings.h"
 #include "memory/address_space.h"
 #include "runtime/context.h"
 #include "runtime/executor.h"
+#include "runtime/observe.h"
 
 using softcuda::check::Reporter;
 using softcuda::memory::AddressSpace;
@@ -22,6 +27,30 @@ size_t softcuda_take_reports(char* buffer, size_t capacity) {
 
 void softcuda_enable_initcheck(int enabled) {
   Reporter::Get().set_initcheck(enabled != 0);
+}
+
+void softcuda_enable_racecheck(int enabled) {
+  Reporter::Get().set_racecheck(enabled != 0);
+}
+
+int softcuda_set_option(const char* name, const char* value) {
+  if (name == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::string why;
+  if (softcuda::check::Settings::Get().Set(name, value, &why)) {
+    return CUDA_SUCCESS;
+  }
+  if (!Reporter::Get().quiet()) {
+    std::fprintf(stderr, "softcuda: %s\n", why.c_str());
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+void softcuda_enable_access_log(int enabled) {
+  Reporter::Get().set_access_log(enabled != 0);
+}
+
+size_t softcuda_take_accesses(char* buffer, size_t capacity) {
+  return softcuda::runtime::AccessLines::Get().TakeInto(buffer, capacity);
 }
 
 int softcuda_mark_undefined(CUdeviceptr address, size_t bytes) {

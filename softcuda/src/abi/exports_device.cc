@@ -8,11 +8,13 @@
 #include <string>
 
 #include "abi/cuda_abi.h"
+#include "check/settings.h"
 #include "memory/address_space.h"
 #include "runtime/call.h"
 #include "runtime/device_limits.h"
 #include "runtime/error_names.h"
 
+using softcuda::check::Settings;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::FindDevice;
@@ -59,10 +61,6 @@ constexpr AttributeRow kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-     softcuda::runtime::kComputeCapability / 10},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-     softcuda::runtime::kComputeCapability % 10},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
@@ -167,6 +165,7 @@ extern "C" {
 
 CUresult CUDAAPI cuInit(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  (void)Settings::Get();  // reads the environment
   auto& runtime = softcuda::runtime::TheRuntime();
   const softcuda::runtime::Lock lock(runtime.mutex);
   if (runtime.devices.empty()) return CUDA_ERROR_NO_DEVICE;
@@ -176,7 +175,7 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
 
 CUresult CUDAAPI cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = softcuda::runtime::kDriverVersion;
+  *version = Settings::Get().driver_version();
   return CUDA_SUCCESS;
 }
 
@@ -241,6 +240,15 @@ CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
   if (!call.ok()) return call.result();
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!Exists(call, device)) return CUDA_ERROR_INVALID_DEVICE;
+  const int capability = Settings::Get().compute_capability();
+  if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) {
+    *value = capability / 10;
+    return CUDA_SUCCESS;
+  }
+  if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) {
+    *value = capability % 10;
+    return CUDA_SUCCESS;
+  }
   const int number = static_cast<int>(attribute);
   if (number < 1 || number > kLastAttribute) return CUDA_ERROR_INVALID_VALUE;
   const auto* const row = std::find_if(

@@ -8,6 +8,7 @@
 #include "abi/cuda_abi.h"
 #include "runtime/call.h"
 #include "runtime/capture.h"
+#include "runtime/task_order.h"
 
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
@@ -16,6 +17,8 @@ using softcuda::runtime::EventRecordOp;
 using softcuda::runtime::EventState;
 using softcuda::runtime::EventWaitOp;
 using softcuda::runtime::Executor;
+using softcuda::runtime::NoteHostWaited;
+using softcuda::runtime::TracksOrder;
 
 namespace {
 
@@ -79,7 +82,8 @@ CUresult StreamWait(CUstream stream, bool per_thread, CUevent handle,
   if (call.capturing() || event->state == EventState::kCaptured) {
     return WaitEventInCapture(call.runtime(), call.stream(), *event);
   }
-  if (event->state == EventState::kEmpty || event->work->done) {
+  if (event->state == EventState::kEmpty ||
+      (event->work->done && !TracksOrder())) {
     return CUDA_SUCCESS;
   }
   const auto marker = call.runtime().executor.NewTask(call.name());
@@ -168,8 +172,13 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
   Call call(Api::kEventQuery, handle);
   if (!call.ok()) return call.result();
   const Event& event = *call.event();
-  return event.work == nullptr || event.work->done ? call.StickyResult()
-                                                   : CUDA_ERROR_NOT_READY;
+  if (event.work == nullptr) return call.StickyResult();
+  if (!event.work->done) {
+    call.runtime().executor.Want(event.work);
+    return CUDA_ERROR_NOT_READY;
+  }
+  NoteHostWaited(*event.work);
+  return call.StickyResult();
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) {

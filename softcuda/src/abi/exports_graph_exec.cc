@@ -14,6 +14,8 @@
 #include "runtime/copy.h"
 #include "runtime/graph_exec.h"
 #include "runtime/graph_memory.h"
+#include "runtime/host_sources.h"
+#include "runtime/task_order.h"
 
 using softcuda::abi::FromV1;
 using softcuda::abi::FromV2;
@@ -31,6 +33,7 @@ using softcuda::runtime::EventState;
 using softcuda::runtime::EventWaitOp;
 using softcuda::runtime::Exec;
 using softcuda::runtime::Executor;
+using softcuda::runtime::HostSources;
 using softcuda::runtime::InstantiateFailure;
 using softcuda::runtime::InstantiateGraph;
 using softcuda::runtime::KernelOp;
@@ -38,6 +41,7 @@ using softcuda::runtime::MemFreeOp;
 using softcuda::runtime::MemsetOp;
 using softcuda::runtime::Operation;
 using softcuda::runtime::Task;
+using softcuda::runtime::TracksOrder;
 
 namespace {
 
@@ -136,12 +140,17 @@ void HoldForEvents(Call& call, const std::shared_ptr<Task>& launch) {
     const auto& wait =
         std::get<EventWaitOp>(*launch->program->operations[item]);
     const Event& event = *wait.event;
-    if (event.state != EventState::kRecorded || event.work->done) continue;
+    if (event.state != EventState::kRecorded ||
+        (event.work->done && !TracksOrder())) {
+      continue;
+    }
     launch->external_waits.emplace_back(item, 1);
     const auto bridge = call.runtime().executor.NewTask(call.name());
     bridge->bridged_launch = launch;
     bridge->bridged_node = item;
     Executor::AddDependency(event.work, bridge);
+    OrderBeforeItem(*bridge, *launch, item);
+    launch->late_behind.push_back(bridge);
     call.runtime().executor.Submit(bridge);
   }
 }
@@ -157,7 +166,20 @@ void RecordEvents(Call& call, const std::shared_ptr<Task>& launch) {
     event.work = mark;
     event.capture.reset();
     event.dependencies.clear();
+    OrderBehindItem(*launch, item, *mark);
+    mark->late_behind.push_back(launch);
     launch->record_marks.emplace_back(item, std::move(mark));
+  }
+}
+
+// From now on nobody but the launch changes what its copies read.
+void ExpectHostSources(Task& launch) {
+  const auto& operations = launch.program->operations;
+  for (size_t item = 0; item < operations.size(); ++item) {
+    if (!launch.program->enabled[item]) continue;
+    const uint64_t number = HostSources::Get().Expect(*operations[item]);
+    if (number == 0) continue;
+    launch.host_sources.emplace(static_cast<int64_t>(item), number);
   }
 }
 
@@ -184,6 +206,8 @@ CUresult Launch(CUgraphExec handle, CUstream stream, bool per_thread) {
   launch->program = exec->program;
   Executor::AddDependency(exec->last_launch, launch);
   exec->last_launch = launch;
+  PlaceGraphItems(launch.get());
+  ExpectHostSources(*launch);
   HoldForEvents(call, launch);
   RecordEvents(call, launch);
   call.Enqueue(launch);

@@ -10,6 +10,7 @@
 #include "abi/access_grants.h"
 #include "memory/address_space.h"
 #include "runtime/context.h"
+#include "runtime/host_sources.h"
 #include "runtime/policy.h"
 
 namespace {
@@ -18,6 +19,7 @@ using softcuda::abi::ReadGrants;
 using softcuda::memory::Access;
 using softcuda::memory::AccessGrant;
 using softcuda::memory::AddressSpace;
+using softcuda::memory::RangeKind;
 using softcuda::runtime::Api;
 using softcuda::runtime::CurrentDevice;
 using softcuda::runtime::Enter;
@@ -25,6 +27,15 @@ using softcuda::runtime::Enter;
 CUresult AllocateHost(void** address, size_t bytes) {
   if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return AddressSpace::Get().AllocateHost(bytes, address, CurrentDevice());
+}
+
+// The call waits until the copies are done, so they find their source; on a
+// device whose driver does not wait, they would not.
+void NoteHostFree(const char* api, void* address) {
+  const auto info =
+      AddressSpace::Get().Query(reinterpret_cast<uint64_t>(address));
+  if (!info.mapped || info.kind != RangeKind::kPinnedHost) return;
+  softcuda::runtime::HostSources::Get().NoteFree(api, info.base, info.bytes);
 }
 
 }  // namespace
@@ -81,6 +92,7 @@ CUresult CUDAAPI cuMemHostAlloc(void** pp, size_t bytesize,
 
 CUresult CUDAAPI cuMemFreeHost(void* p) {
   if (const CUresult r = Enter(Api::kMemFreeHost)) return r;
+  NoteHostFree("cuMemFreeHost", p);
   return AddressSpace::Get().FreeHost(p);
 }
 
@@ -102,6 +114,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void* p, size_t bytesize,
 
 CUresult CUDAAPI cuMemHostUnregister(void* p) {
   if (const CUresult r = Enter(Api::kMemHostUnregister)) return r;
+  NoteHostFree("cuMemHostUnregister", p);
   return AddressSpace::Get().UnregisterHost(p);
 }
 

@@ -6,6 +6,7 @@
 // The driver's view of cuda.h must come before anything else of CUDA.
 // clang-format off
 #include "abi/cuda_abi.h"
+#include "check/settings.h"
 #include <cudaTypedefs.h>
 // clang-format on
 
@@ -78,7 +79,7 @@ Lookup Find(const char* name, int version, bool per_thread) {
 CUresult GetProcAddress(const char* name, void** function, int version,
                         cuuint64_t flags, Lookup* found) {
   if (name == nullptr || function == nullptr ||
-      version > softcuda::runtime::kDriverVersion ||
+      version > softcuda::check::Settings::Get().driver_version() ||
       (flags != CU_GET_PROC_ADDRESS_DEFAULT &&
        flags != CU_GET_PROC_ADDRESS_LEGACY_STREAM &&
        flags != CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check/report.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "check/json.h"
 
 namespace softcuda::check {
 namespace {
@@ -29,12 +33,10 @@ std::string SiteOf(const Report& report) {
 }
 
 // One write a line, so that lines of several processes stay whole.
-void PrintLine(const std::string& text) {
-  const std::string line = "softcuda: " + text + "\n";
+void PrintLine(int file, const std::string& line) {
   size_t done = 0;
   while (done < line.size()) {
-    const ssize_t n =
-        write(STDERR_FILENO, line.data() + done, line.size() - done);
+    const ssize_t n = write(file, line.data() + done, line.size() - done);
     if (n <= 0) return;
     done += static_cast<size_t>(n);
   }
@@ -44,6 +46,9 @@ void PrintLine(const std::string& text) {
 
 std::string ToText(const Report& report) {
   std::string text = report.check + ": " + report.what;
+  for (const std::string& call : report.inlined_at) {
+    text += ", inlined at " + call;
+  }
   if (report.address != 0 || !report.where.empty()) {
     char address[32];
     std::snprintf(address, sizeof address, " at 0x%" PRIx64, report.address);
@@ -55,12 +60,52 @@ std::string ToText(const Report& report) {
     if (!report.file.empty()) {
       text += " (" + report.file + ":" + std::to_string(report.line) + ")";
     }
-    text +=
-        " block " + Triple(report.block) + " thread " + Triple(report.thread);
+    if (report.has_thread) {
+      text +=
+          " block " + Triple(report.block) + " thread " + Triple(report.thread);
+    }
   }
   if (!report.origin.empty()) text += " | " + report.origin;
+  if (!report.previous.empty()) text += " | previous: " + report.previous;
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+std::string ToJson(const Report& report) {
+  std::string text = "{\"check\":" + JsonString(report.check) +
+                     ",\"what\":" + JsonString(report.what);
+  const auto add = [&](const char* name, const std::string& value) {
+    if (value.empty()) return;
+    text += std::string(",\"") + name + "\":" + JsonString(value);
+  };
+  const auto add_triple = [&](const char* name, const uint32_t(&v)[3]) {
+    text += std::string(",\"") + name + "\":[" + std::to_string(v[0]) + "," +
+            std::to_string(v[1]) + "," + std::to_string(v[2]) + "]";
+  };
+  add("kernel", report.kernel);
+  if (!report.file.empty()) {
+    add("file", report.file);
+    text += ",\"line\":" + std::to_string(report.line);
+  }
+  if (!report.inlined_at.empty()) {
+    text += ",\"inlined_at\":[";
+    for (size_t k = 0; k < report.inlined_at.size(); ++k) {
+      text += (k == 0 ? "" : ",") + JsonString(report.inlined_at[k]);
+    }
+    text += "]";
+  }
+  if (!report.kernel.empty() && report.has_thread) {
+    add_triple("block", report.block);
+    add_triple("thread", report.thread);
+  }
+  if (report.address != 0 || !report.where.empty()) {
+    text += ",\"address\":" + std::to_string(report.address) +
+            ",\"bytes\":" + std::to_string(report.bytes);
+  }
+  add("where", report.where);
+  add("origin", report.origin);
+  add("previous", report.previous);
+  return text + "}";
 }
 
 Reporter& Reporter::Get() {
@@ -70,11 +115,33 @@ Reporter& Reporter::Get() {
 
 Reporter::Reporter()
     : quiet_(IsSetInEnvironment("SOFTCUDA_QUIET")),
-      initcheck_(IsSetInEnvironment("SOFTCUDA_INITCHECK")) {}
+      initcheck_(IsSetInEnvironment("SOFTCUDA_INITCHECK")),
+      racecheck_(IsSetInEnvironment("SOFTCUDA_RACECHECK")) {}
+
+Reporter::~Reporter() {
+  if (file_ >= 0) close(file_);
+}
+
+bool Reporter::set_file(const std::string& path) {
+  int file = -1;
+  if (!path.empty()) {
+    file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) return false;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (file_ >= 0) close(file_);
+  file_ = file;
+  return true;
+}
+
+std::string Reporter::Line(const Report& report) const {
+  return json_.load(std::memory_order_relaxed) ? ToJson(report)
+                                               : ToText(report);
+}
 
 void Reporter::Add(Report report) {
   count_.fetch_add(1, std::memory_order_relaxed);
-  std::string text;
+  std::string line;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     // Without a kernel there is no site: each misuse is its own.
@@ -83,27 +150,35 @@ void Reporter::Add(Report report) {
       ++dropped_;
       return;
     }
-    if (texts_.size() >= kKeptTexts) {
+    if (kept_.size() >= kKeptTexts) {
       ++dropped_;
       return;
     }
-    text = ToText(report);
-    texts_.push_back(text);
+    line = Line(report) + "\n";
+    kept_.push_back(std::move(report));
+    if (file_ >= 0) PrintLine(file_, line);
   }
-  if (!quiet()) PrintLine(text);
+  if (!quiet()) {
+    const bool json = json_.load(std::memory_order_relaxed);
+    PrintLine(STDERR_FILENO, json ? line : "softcuda: " + line);
+  }
 }
 
 std::vector<std::string> Reporter::TextsLocked() const {
-  std::vector<std::string> texts = texts_;
+  std::vector<std::string> texts;
+  for (const Report& report : kept_) texts.push_back(Line(report));
   if (dropped_ != 0) {
-    texts.push_back("note: " + std::to_string(dropped_) +
-                    " more reports were counted but not kept");
+    Report note;
+    note.check = "note";
+    note.what =
+        std::to_string(dropped_) + " more reports were counted but not kept";
+    texts.push_back(Line(note));
   }
   return texts;
 }
 
 void Reporter::ForgetLocked() {
-  texts_.clear();
+  kept_.clear();
   reports_per_site_.clear();
   dropped_ = 0;
 }

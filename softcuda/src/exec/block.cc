@@ -56,6 +56,11 @@ Block::Block(LaunchState& launch)
   local_ = Allocate(local_bytes * warps);
   std::memset(registers_.get(), 0, stride * warps);
   std::memset(local_.get(), kSharedPoison, local_bytes * warps);
+  if (launch.watch() != nullptr || launch.initcheck()) {
+    watch_ = std::make_unique<BlockWatch>(launch, launch.watch(),
+                                          launch.initcheck(), shared_bytes_);
+  }
+  const bool notes_shared = watch_ != nullptr && watch_->watches_shared();
   warps_.resize(warps);
   order_.resize(warps);
   for (uint32_t k = 0; k < warps; ++k) {
@@ -65,6 +70,8 @@ Block::Block(LaunchState& launch)
     warp.registers = registers_.get() + k * stride;
     warp.shared = shared_.get();
     warp.shared_bytes = shared_bytes_;
+    warp.shared_plain_bytes = notes_shared ? 0 : shared_bytes_;
+    warp.watch = watch_.get();
     warp.local = local_.get() + k * local_bytes;
     warp.local_bytes = program_.local_bytes;
     warp.params = launch.launch().params.data();
@@ -187,6 +194,7 @@ void Block::Start(uint64_t position) {
   live_warps_ = static_cast<uint32_t>(warps_.size());
   std::memset(shared_.get(), kSharedPoison, shared_bytes_);
   for (Barrier& barrier : barriers_) barrier = Barrier();
+  if (watch_ != nullptr) watch_->Start(index);
   for (Warp& warp : warps_) {
     warp.active = warp.threads;
     warp.live = warp.threads;
@@ -198,6 +206,7 @@ void Block::Start(uint64_t position) {
     warp.paths.clear();
     warp.copies.clear();
     warp.copy_group = 0;
+    warp.waited_for_grid = false;
     for (const SpecialSlot& special : program_.specials) {
       switch (special.special) {
         case Special::kCtaidX:
@@ -307,6 +316,7 @@ void Block::Arrive(Warp& warp) {
     barrier.all = barrier.all && predicate == warp.active;
     barrier.any = barrier.any || predicate != 0;
   }
+  if (watch_ != nullptr) watch_->OnArrive(warp, id);
   ++barrier.arrived;
   barrier.expected = count / kLanes;
   if (kind == BarrierKind::kArrive) {
@@ -336,7 +346,9 @@ bool Block::CompleteIfReady(Barrier& barrier) {
       *predicate = (*predicate & ~warp->active) | (result ? warp->active : 0);
     }
     warp->state = WarpState::kReady;
+    if (watch_ != nullptr) watch_->OnLeave(*warp, BarrierIndex(barrier));
   }
+  if (watch_ != nullptr) watch_->OnBarrierDone(BarrierIndex(barrier));
   barrier = Barrier();
   return true;
 }

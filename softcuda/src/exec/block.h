@@ -11,6 +11,7 @@
 
 #include "exec/launch_state.h"
 #include "exec/warp.h"
+#include "exec/watch.h"
 
 namespace softcuda::exec {
 
@@ -43,6 +44,7 @@ class Block {
   LaunchState& launch() { return launch_; }
   void set_faulted() { faulted_ = true; }
   const uint32_t* ctaid() const { return ctaid_; }
+  BlockWatch* watch() { return watch_.get(); }
 
  private:
   static constexpr uint32_t kBarriers = 16;
@@ -73,6 +75,9 @@ class Block {
   void OnStopped(Warp& warp);
   void Arrive(Warp& warp);
   bool CompleteIfReady(Barrier& barrier);
+  uint32_t BarrierIndex(const Barrier& barrier) const {
+    return static_cast<uint32_t>(&barrier - barriers_);
+  }
   void CompleteBarriers();
   void ReportDeadlock();
 
@@ -85,6 +90,7 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<uint32_t> order_;
   Barrier barriers_[kBarriers];
+  std::unique_ptr<BlockWatch> watch_;
   uint64_t position_ = 0;
   uint32_t ctaid_[3] = {0, 0, 0};
   uint32_t live_warps_ = 0;

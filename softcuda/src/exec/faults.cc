@@ -6,6 +6,7 @@
 
 #include "check/report.h"
 #include "exec/block.h"
+#include "exec/fault_report.h"
 #include "exec/launch_state.h"
 #include "exec/source_lines.h"
 #include "exec/warp.h"
@@ -33,14 +34,32 @@ check::Report Describe(Warp& warp, const Inst& inst, uint32_t lane) {
   const SourceLine line = FindSourceLine(state.program(), inst.location);
   report.file = line.file;
   report.line = line.line;
+  report.inlined_at = line.inlined_at;
   return report;
 }
 
-std::string WithCallSite(const Warp& warp, const Inst& inst, std::string what) {
-  const SourceLine line =
-      FindSourceLine(warp.block->launch().program(), inst.location);
-  if (!line.inlined_at.empty()) what += ", inlined at " + line.inlined_at;
-  return what;
+size_t IndexOf(const LaunchState& state, const Inst& inst) {
+  return static_cast<size_t>(&inst - state.program().code.data());
+}
+
+std::string Triple(uint32_t index, const Dim3& size) {
+  return "(" + std::to_string(index % size.x) + "," +
+         std::to_string(index / size.x % size.y) + "," +
+         std::to_string(index / size.x / size.y) + ")";
+}
+
+const char* Verb(check::AccessClass access) {
+  switch (access) {
+    case check::AccessClass::kRead:
+    case check::AccessClass::kStrongRead:
+      return "read";
+    case check::AccessClass::kWrite:
+    case check::AccessClass::kStrongWrite:
+      return "write";
+    case check::AccessClass::kAtomic:
+      break;
+  }
+  return "atomic update";
 }
 
 std::string WindowText(const Warp& warp, FaultKind kind, uint64_t address) {
@@ -138,7 +157,6 @@ const Inst* Fault(Warp& warp, const Inst& inst, FaultKind kind, uint32_t lane,
       result = CUDA_ERROR_LAUNCH_TIMEOUT;
       break;
   }
-  report.what = WithCallSite(warp, inst, std::move(report.what));
   warp.block->set_faulted();
   state.RecordFault(warp.block->position(), result, std::move(report));
   return nullptr;
@@ -147,16 +165,72 @@ const Inst* Fault(Warp& warp, const Inst& inst, FaultKind kind, uint32_t lane,
 void ReportUndefined(Warp& warp, const Inst& inst, uint32_t lane,
                      uint64_t address, uint64_t bytes) {
   LaunchState& state = warp.block->launch();
-  const auto index = static_cast<size_t>(&inst - state.program().code.data());
-  if (!state.FirstUndefinedRead(index)) return;
+  if (!state.FirstUndefinedRead(IndexOf(state, inst))) return;
   check::Report report = Describe(warp, inst, lane);
   report.check = "initcheck";
-  report.what =
-      WithCallSite(warp, inst, "read of " + Plural(bytes, "undefined byte"));
+  report.what = "read of " + Plural(bytes, "undefined byte");
   report.address = address;
   report.bytes = bytes;
   report.where = state.snapshot().Describe(address, bytes);
   state.AddReport(std::move(report));
+}
+
+void ReportUndefinedShared(Warp& warp, const Inst& inst, uint32_t lane,
+                           uint64_t address, uint64_t bytes) {
+  LaunchState& state = warp.block->launch();
+  if (!state.FirstUndefinedRead(IndexOf(state, inst))) return;
+  check::Report report = Describe(warp, inst, lane);
+  report.check = "initcheck";
+  report.what = "read of " + Plural(bytes, "undefined byte");
+  report.address = address;
+  report.bytes = bytes;
+  report.where = WindowText(warp, FaultKind::kShared, address);
+  state.AddReport(std::move(report));
+}
+
+void ReportRace(Warp& warp, const Inst& inst, const Stamp& stamp,
+                bool is_shared, uint64_t address, uint64_t bytes,
+                const Stamp& previous) {
+  LaunchState& state = warp.block->launch();
+  check::Report report = Describe(warp, inst, stamp.lane);
+  report.check = "racecheck";
+  report.what = std::string(Verb(stamp.access)) +
+                " that nothing orders behind a " + Verb(previous.access) +
+                " by another " +
+                (previous.block == stamp.block ? "warp" : "block");
+  report.address = address;
+  report.bytes = bytes;
+  report.where = is_shared ? WindowText(warp, FaultKind::kShared, address)
+                           : state.snapshot().Describe(address, bytes);
+  report.previous =
+      std::string(Verb(previous.access)) + " by block " +
+      Triple(previous.block, state.launch().grid) + " thread " +
+      Triple(previous.warp * kLanes + previous.lane, state.launch().block);
+  const SourceLine line = FindSourceLine(
+      state.program(), state.program().code[previous.inst - 1].location);
+  if (!line.file.empty()) {
+    report.previous += " (" + line.file + ":" + std::to_string(line.line) + ")";
+  }
+  state.AddReport(std::move(report));
+}
+
+void CheckMembers(Warp& warp, const Inst& inst, uint32_t mask,
+                  const uint32_t* members) {
+  LaunchState& state = warp.block->launch();
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint32_t absent = members[lane] & warp.live & ~mask;
+    if (absent == 0) continue;
+    if (!state.FirstMissingMember(IndexOf(state, inst))) return;
+    check::Report report = Describe(warp, inst, lane);
+    report.check = "synccheck";
+    report.what =
+        "the member mask names " +
+        Plural(static_cast<uint64_t>(__builtin_popcount(absent)), "thread") +
+        " that are on another path";
+    state.AddReport(std::move(report));
+    return;
+  }
 }
 
 const Inst* NextPath(Warp& warp) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "check/access_log.h"
+
 namespace softcuda::check {
 class Reporter;
 }  // namespace softcuda::check
@@ -22,6 +24,14 @@ class Kernel;
 }  // namespace softcuda::ptx
 
 namespace softcuda::exec {
+
+/// Which bytes of device memory a launch accessed; sites are indices of
+/// instructions, plus 1.
+struct LaunchAccesses {
+  check::AccessLog early;  ///< by warps before their griddepcontrol.wait
+  check::AccessLog late;   ///< after it
+  bool waited = false;     ///< some access came after one
+};
 
 struct Dim3 {
   uint32_t x = 1;
@@ -49,7 +59,12 @@ struct Launch {
   /// Instructions one warp may execute before the launch is given up as hung;
   /// 0 is the default, which takes minutes.
   uint64_t step_limit = 0;
+  /// Where to record what it accesses; may be null, and then costs nothing.
+  LaunchAccesses* accesses = nullptr;
 };
+
+/// The source line of a site of `kernel`'s accesses.
+check::AccessSite SiteOf(const ptx::Kernel& kernel, uint32_t site);
 
 /// Runs a launch to its end on this thread and the interpreter's pool.
 ///

@@ -36,6 +36,10 @@ LaunchState::LaunchState(const Launch& launch, const Program& program,
   if (initcheck_) {
     undefined_reported_.reset(new std::atomic<bool>[program.code.size()]());
   }
+  const bool races = reporter.racecheck_enabled();
+  if (races || launch.accesses != nullptr) {
+    watch_ = std::make_unique<LaunchWatch>(*this, launch.accesses, races);
+  }
 }
 
 bool LaunchState::TakePosition(uint64_t* position) {
@@ -60,6 +64,11 @@ void LaunchState::RecordFault(uint64_t position, CUresult result,
 bool LaunchState::FirstUndefinedRead(size_t inst_index) {
   return undefined_reported_ != nullptr &&
          !undefined_reported_[inst_index].exchange(true);
+}
+
+bool LaunchState::FirstMissingMember(size_t inst_index) {
+  const std::lock_guard<std::mutex> lock(fault_mutex_);
+  return missing_members_.insert(inst_index).second;
 }
 
 CUresult LaunchState::Finish() {

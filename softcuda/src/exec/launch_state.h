@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "check/report.h"
 #include "exec/launch.h"
 #include "exec/program.h"
+#include "exec/watch.h"
 
 namespace softcuda::exec {
 
@@ -26,6 +28,8 @@ class LaunchState {
   const Program& program() const { return program_; }
   const memory::Snapshot& snapshot() const { return snapshot_; }
   bool initcheck() const { return initcheck_; }
+  /// Null when nobody wants to know of accesses to device memory.
+  LaunchWatch* watch() { return watch_.get(); }
   uint64_t blocks() const { return blocks_; }
   uint32_t threads() const { return threads_; }
   uint64_t step_limit() const { return step_limit_; }
@@ -50,6 +54,8 @@ class LaunchState {
 
   /// True the first time that it is asked about an instruction.
   bool FirstUndefinedRead(size_t inst_index);
+  /// The same, for lanes that a member mask names in vain.
+  bool FirstMissingMember(size_t inst_index);
 
   void AddReport(check::Report report) { reporter_.Add(std::move(report)); }
 
@@ -75,6 +81,8 @@ class LaunchState {
   CUresult fault_result_ = CUDA_SUCCESS;
   check::Report fault_report_;
   std::unique_ptr<std::atomic<bool>[]> undefined_reported_;
+  std::set<size_t> missing_members_;  // guarded by fault_mutex_
+  std::unique_ptr<LaunchWatch> watch_;
 };
 
 /// A hash that turns a seed and a counter into well mixed bits.

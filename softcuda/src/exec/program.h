@@ -123,6 +123,9 @@ struct Program {
   uint32_t max_threads = 1024;
   /// The bits a launch leaves behind may depend on the order of its blocks.
   bool order_sensitive = false;
+  /// Of each instruction: whether its access to memory is a strong one
+  /// (relaxed, acquire, release, volatile).
+  std::vector<bool> strong;
   std::vector<SourceLocation> locations;
   std::vector<std::string> files;
 };

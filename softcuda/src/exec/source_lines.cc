@@ -42,16 +42,13 @@ SourceLine FindSourceLine(const std::vector<SourceLocation>& locations,
     if (outer == 0 || !IsToolkitHeader(file(innermost))) break;
     innermost = outer;
   }
-  uint32_t outermost = innermost;
-  for (int depth = 0; depth < 64 && locations[outermost].inlined_at != 0;
-       ++depth) {
-    outermost = locations[outermost].inlined_at;
-  }
   result.file = file(innermost);
   result.line = static_cast<int>(locations[innermost].line);
-  if (outermost != innermost) {
-    result.inlined_at =
-        file(outermost) + ":" + std::to_string(locations[outermost].line);
+  uint32_t outer = locations[innermost].inlined_at;
+  for (int depth = 0; depth < 64 && outer != 0; ++depth) {
+    result.inlined_at.push_back(file(outer) + ":" +
+                                std::to_string(locations[outer].line));
+    outer = locations[outer].inlined_at;
   }
   return result;
 }

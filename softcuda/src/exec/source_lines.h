@@ -14,7 +14,8 @@ namespace softcuda::exec {
 struct SourceLine {
   std::string file;  ///< empty when the image has no line info
   int line = 0;
-  std::string inlined_at;  ///< "file:line" of the outermost call, or empty
+  /// "file:line" of the calls that it is inlined in, nearest first.
+  std::vector<std::string> inlined_at;
 };
 
 /// The source line of an instruction: the innermost one that is not inside a

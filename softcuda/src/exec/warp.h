@@ -15,6 +15,7 @@ class InitShadow;
 
 namespace softcuda::exec {
 
+class BlockWatch;
 class Block;
 class LaunchState;
 
@@ -24,6 +25,7 @@ struct Span {
   uint64_t end = 0;
   bool readable = false;
   bool writable = false;
+  bool plain = false;  ///< nothing to note or to look up at an access
   memory::InitShadow* shadow = nullptr;
   uint64_t shadow_offset = 0;  ///< where `begin` is in the shadow
 };
@@ -50,6 +52,8 @@ struct PendingCopy {
   uint8_t from_bytes = 0;  ///< the rest is zero
   uint32_t group = 0;
   uint64_t from = 0;
+  const Inst* inst = nullptr;
+  uint32_t lane = 0;
 };
 
 inline constexpr uint32_t kSpans = 4;
@@ -65,6 +69,8 @@ struct alignas(64) Warp {
   Block* block = nullptr;
   std::byte* shared = nullptr;
   uint32_t shared_bytes = 0;
+  /// `shared_bytes`, or 0 when each access to shared memory must be noted.
+  uint32_t shared_plain_bytes = 0;
   uint32_t local_bytes = 0;  ///< a lane
   std::byte* local = nullptr;
   const std::byte* params = nullptr;
@@ -86,6 +92,9 @@ struct alignas(64) Warp {
 
   std::vector<PendingCopy> copies;
   uint32_t copy_group = 0;  ///< of the next copy
+
+  BlockWatch* watch = nullptr;   ///< null: nobody wants to know
+  bool waited_for_grid = false;  ///< executed griddepcontrol.wait
 };
 
 /// A warp that polls this often in one turn waits for someone else, and its
@@ -129,6 +138,18 @@ const Span* ResolveSpan(Warp& warp, uint64_t address);
 /// Marks bytes defined, or finds undefined ones: true when all are defined.
 void SpanWritten(const Span& span, uint64_t address, uint64_t bytes);
 bool SpanDefined(const Span& span, uint64_t address, uint64_t bytes);
+
+/// Notes a fence for the racecheck. `is_block_wide`: it orders nothing beyond
+/// the block.
+void NoteFence(Warp& warp, bool is_block_wide);
+
+/// Notes that a copy of cp.async has been carried out.
+void NoteCopyDone(Warp& warp, const PendingCopy& copy);
+
+/// Reports lanes that a member mask names and that are on another path, once
+/// an instruction. To be called only when `mask` is not all live lanes.
+void CheckMembers(Warp& warp, const Inst& inst, uint32_t mask,
+                  const uint32_t* members);
 
 /// Gives the warp up to other lanes after the current ones exited or met the
 /// others: the next instruction, or null when no lane is left.

@@ -12,6 +12,7 @@
 
 #include "check/options.h"
 #include "check/report.h"
+#include "check/settings.h"
 #include "runtime/executor.h"
 
 namespace softcuda::memory {
@@ -406,6 +407,8 @@ uint64_t AddressSpace::AllocateModuleGlobal(uint64_t bytes, uint64_t alignment,
   range.device = std::max(device, 0);
   range.block = MakeDeviceBlockLocked(range.device, bytes);
   if (range.block == nullptr) return 0;
+  // A module's variables are zero even where fresh memory is poisoned.
+  if (check::Settings::Get().poison() >= 0) (void)range.block->FillWith(0);
   const uint64_t address = AddRangeLocked(device_va_, range, alignment);
   if (address == 0) live_of(range.device) -= bytes;
   return address;

@@ -137,6 +137,40 @@ const T* Containing(const std::vector<T>& sorted, uint64_t address) {
 
 }  // namespace
 
+std::vector<NamedRange> Snapshot::LiveMemory(int device) const {
+  std::vector<NamedRange> live;
+  for (const Range& range : tables_.ranges) {
+    if (range.kind == RangeKind::kModuleGlobal || range.device != device) {
+      continue;
+    }
+    live.push_back({ThingOf(range).name, range.begin, range.end});
+  }
+  for (const Reservation& reservation : tables_.reservations) {
+    live.push_back({"reservation " + Hex(reservation.begin), reservation.begin,
+                    reservation.end});
+  }
+  return live;
+}
+
+NamedRange Snapshot::NameOf(uint64_t address) const {
+  const Piece* const piece = Containing(*tables_.pieces, address);
+  if (piece != nullptr) {
+    const std::string name = piece->is_gap
+                                 ? "a gap of heap '" + piece->name + "'"
+                                 : ThingOf(*piece).name;
+    return {name, piece->begin, piece->end};
+  }
+  const Range* const range = FindRange(address);
+  if (range == nullptr) return {"host memory", address, address + 1};
+  // Regions may begin or end inside the range.
+  NamedRange named = {ThingOf(*range).name, range->begin, range->end};
+  for (const Piece& other : *tables_.pieces) {
+    if (other.end <= address) named.begin = std::max(named.begin, other.end);
+    if (other.begin > address) named.end = std::min(named.end, other.begin);
+  }
+  return named;
+}
+
 std::string Snapshot::Describe(uint64_t address, uint64_t bytes) const {
   const Piece* const piece = Containing(*tables_.pieces, address);
   if (piece != nullptr) {

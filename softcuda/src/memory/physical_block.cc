@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <mutex>
+
+#include "check/settings.h"
 
 namespace softcuda::memory {
 namespace {
@@ -53,7 +56,20 @@ uint64_t WholePages(uint64_t bytes) {
 std::shared_ptr<PhysicalBlock> PhysicalBlock::Create(uint64_t bytes) {
   const int64_t offset = BackingFile::Get().Extend(WholePages(bytes));
   if (offset < 0) return nullptr;
-  return std::shared_ptr<PhysicalBlock>(new PhysicalBlock(bytes, offset));
+  std::shared_ptr<PhysicalBlock> block(new PhysicalBlock(bytes, offset));
+  const int poison = check::Settings::Get().poison();
+  if (poison >= 0 && !block->FillWith(poison)) return nullptr;
+  return block;
+}
+
+bool PhysicalBlock::FillWith(int byte) const {
+  void* const at =
+      mmap(nullptr, WholePages(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED,
+           BackingFile::Get().fd(), static_cast<off_t>(file_offset_));
+  if (at == MAP_FAILED) return false;
+  std::memset(at, byte, bytes_);
+  munmap(at, WholePages(bytes_));
+  return true;
 }
 
 std::shared_ptr<PhysicalBlock> PhysicalBlock::CreateForForeignMemory(

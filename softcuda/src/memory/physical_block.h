@@ -22,7 +22,8 @@ namespace softcuda::memory {
 ///   lock.
 class PhysicalBlock {
  public:
-  /// A block of zeros, at least `bytes` long. Null when the host refuses.
+  /// A block of zeros, or of the byte that the setting poison says, at least
+  /// `bytes` long. Null when the host refuses.
   static std::shared_ptr<PhysicalBlock> Create(uint64_t bytes);
 
   /// A block that stands for memory the program brought (cuMemHostRegister):
@@ -52,6 +53,10 @@ class PhysicalBlock {
   /// Makes the shadow if there is none, and returns it; null when the host
   /// refuses. `starts_undefined` matters only when it is made.
   InitShadow* EnsureShadow(bool starts_undefined);
+
+  /// Writes every byte, through a mapping of its own. False when the host
+  /// refuses.
+  bool FillWith(int byte) const;
 
  private:
   PhysicalBlock(uint64_t bytes, int64_t file_offset);

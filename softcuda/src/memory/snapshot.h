@@ -62,6 +62,13 @@ struct FreedRange {
   std::string what;  ///< "device allocation 7"
 };
 
+/// A buffer's name and where it lies.
+struct NamedRange {
+  std::string name;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
 /// All that can be asked about addresses at one point of time. Immutable:
 /// reading needs no lock, and the answers of one snapshot agree for ever. It
 /// keeps shadows alive but not the memory: AddressSpace frees memory only while
@@ -91,6 +98,14 @@ class Snapshot {
   /// "0x10 bytes into freed device allocation 7 (4096 bytes)". The first byte
   /// behind a thing is 1 byte past its end.
   std::string Describe(uint64_t address, uint64_t bytes) const;
+
+  /// The buffer around an address: a named region, a gap of a heap, or else
+  /// the range. Outside of all, the byte alone, as "host memory".
+  NamedRange NameOf(uint64_t address) const;
+
+  /// What the program allocated, mapped or pinned on a device, and all
+  /// reservations, which are on none.
+  std::vector<NamedRange> LiveMemory(int device) const;
 
   /// Whether a copy or memset that the host issues may touch these bytes:
   /// CUDA_SUCCESS, or CUDA_ERROR_INVALID_VALUE with the reason in `*why`

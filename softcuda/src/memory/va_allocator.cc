@@ -6,6 +6,8 @@
 
 #include <iterator>
 
+#include "check/settings.h"
+
 namespace softcuda::memory {
 
 VaAllocator VaAllocator::Reserve(uint64_t most_bytes) {
@@ -27,6 +29,9 @@ VaAllocator::VaAllocator(uint64_t base, uint64_t bytes)
 }
 
 std::optional<uint64_t> VaAllocator::Take(uint64_t bytes, uint64_t alignment) {
+  if (check::Settings::Get().address_reuse() == check::AddressReuse::kAlways) {
+    cursor_ = base_;
+  }
   if (free_.empty() || bytes == 0 || bytes > bytes_) return std::nullopt;
   const auto fits = [&](uint64_t from, uint64_t end) -> uint64_t {
     if (from > ~uint64_t{0} - (alignment - 1)) return 0;
@@ -73,6 +78,9 @@ void VaAllocator::Cut(FreeMap::iterator it, uint64_t begin, uint64_t end) {
 }
 
 void VaAllocator::Return(uint64_t address, uint64_t bytes) {
+  if (check::Settings::Get().address_reuse() == check::AddressReuse::kNever) {
+    return;
+  }
   uint64_t begin = address;
   uint64_t end = address + bytes;
   auto next = free_.lower_bound(begin);

@@ -11,7 +11,8 @@ namespace softcuda::memory {
 
 /// Hands out stretches of one reserved range of addresses. It goes round: a
 /// freed stretch is handed out again only after all that lies behind the last
-/// one given, so that a stale address keeps pointing at nothing for long.
+/// one given, so that a stale address keeps pointing at nothing for long. The
+/// setting address_reuse makes that never, or as soon as possible.
 ///
 /// Units: bytes; sizes and addresses in whole host pages.
 /// Threads: externally synchronised.

@@ -53,6 +53,7 @@ class Assembler {
     for (const DraftInst& inst : draft_.code) ext_count += inst.ext.size();
     // Both get their final size now: instructions point into them.
     program_->code.resize(count);
+    program_->strong.assign(count, false);
     program_->ext.resize(ext_count);
     size_t at = 0;
     size_t ext_at = 0;
@@ -66,6 +67,7 @@ class Assembler {
         steps = 0;
       }
       for (uint32_t k = flow_.blocks[b].begin; k < flow_.blocks[b].end; ++k) {
+        program_->strong[at] = draft_.code[k].strong;
         exec::Inst& inst = program_->code[at++];
         const DraftInst& draft = draft_.code[k];
         ++steps;

@@ -100,6 +100,7 @@ CanonicalForm CanonicalizeMemory(const std::vector<std::string_view>& words) {
       form.fence_after |= word == "acquire";
       form.fence_before |= word == "release";
       is_polling |= word != "weak" && word != "unified";
+      form.strong |= word != "weak" && word != "unified";
     } else if (!IsCacheHint(word) && !IsScope(word)) {
       form.reads_param |= word == "param";
       kept.push_back(word);
@@ -139,7 +140,8 @@ CanonicalForm Canonicalize(std::string_view opcode) {
   if (base == "membar" || (base == "fence" && words.size() > 1 &&
                            (words[1] == "sc" || words[1] == "acq_rel" ||
                             words[1] == "acquire" || words[1] == "release"))) {
-    form.text = ".fence";
+    const bool is_block_wide = Contains(words, "cta");
+    form.text = is_block_wide ? ".fence.block" : ".fence";
     return form;
   }
   if (base == "prefetch" || base == "prefetchu" || base == "applypriority") {

@@ -13,6 +13,7 @@ struct CanonicalForm {
   std::string text;
   bool fence_before = false;  ///< a release
   bool fence_after = false;   ///< an acquire
+  bool strong = false;        ///< relaxed, volatile, acquire or release
   bool reads_param = false;   ///< ld or st of the .param space
   bool is_hint = false;       ///< does nothing; its operands do not matter
   /// How much executing it looks like waiting for someone: 0 not at all.

@@ -228,7 +228,14 @@ bool Decoder::DecodeInstruction(const Instruction& instruction) {
     return Fail("the opcode form is not supported by softcuda");
   }
   if (canonical.fence_before) Append(".fence");
+  const size_t first = draft_->code.size();
   if (!Emit(*form, instruction)) return false;
+  if (canonical.strong) {
+    // Emit may surround the access with moves, for which it means nothing.
+    for (size_t k = first; k < draft_->code.size(); ++k) {
+      draft_->code[k].strong = true;
+    }
+  }
   if (canonical.fence_after) Append(".fence");
   if (canonical.poll_weight != 0) Append(".poll")->imm = canonical.poll_weight;
   if (instruction.opcode == "trap" && !instruction.has_guard) {

@@ -44,6 +44,7 @@ struct DraftInst {
   int64_t imm = 0;
   uint32_t target = 0;  ///< a label until control flow is built, then an index
   uint32_t location = 0;
+  bool strong = false;  ///< a memory access that others may do as well
 
   bool IsGuarded() const { return guard != kNoValue; }
 };

@@ -7,6 +7,7 @@
 
 #include "runtime/capture.h"
 #include "runtime/context.h"
+#include "runtime/host_sources.h"
 #include "runtime/policy_check.h"
 
 namespace softcuda::runtime {
@@ -160,10 +161,14 @@ CUresult Call::Fail(CUresult result) {
 std::shared_ptr<Task> Call::Issue(CUgraphNodeType type, Operation operation) {
   auto shared = std::make_shared<const Operation>(std::move(operation));
   if (capturing()) {
+    HostSources::NoteCapture(policy_.name, *shared);
     Record(runtime_, *stream_, type, std::move(shared));
     return nullptr;
   }
   auto task = runtime_.executor.NewTask(policy_.name);
+  if (const uint64_t source = HostSources::Get().Expect(*shared)) {
+    task->host_sources.emplace(-1, source);
+  }
   task->operation = std::move(shared);
   Enqueue(task);
   return task;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "check/settings.h"
 #include "runtime/device_limits.h"
 
 namespace softcuda::runtime {
@@ -34,7 +35,8 @@ CUresult LoadModule(Call& call, const void* image, CUlibrary library,
   ptx::LoadError error;
   // Parsing takes a while, and needs memory, whose calls take their own locks.
   call.lock().unlock();
-  loaded->image = ptx::LoadImage(image, kComputeCapability, &error, place);
+  loaded->image = ptx::LoadImage(
+      image, check::Settings::Get().compute_capability(), &error, place);
   call.lock().lock();
   if (loaded->image == nullptr) {
     *message = std::move(error.message);

@@ -9,6 +9,7 @@
 #include "runtime/capture.h"
 #include "runtime/code.h"
 #include "runtime/context_reset.h"
+#include "runtime/leaks.h"
 #include "runtime/state.h"
 
 namespace softcuda::runtime {
@@ -68,6 +69,7 @@ bool IsDefaultPool(const Runtime& runtime, const memory::Pool& pool) {
 
 void ResetContext(Runtime& runtime, Lock& lock, Device& device) {
   WaitForDevice(runtime, lock, device);
+  ReportLeaks(runtime, device);
   for (Stream* stream : AllStreams(runtime, device)) {
     AbandonCapture(runtime, *stream);
   }

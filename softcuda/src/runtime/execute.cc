@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "check/report.h"
+#include "check/settings.h"
 #include "exec/launch.h"
 #include "memory/address_space.h"
 #include "runtime/copy.h"
 #include "runtime/error_names.h"
+#include "runtime/observe.h"
 #include "runtime/operation.h"
 #include "runtime/state.h"
 
@@ -19,6 +21,37 @@ namespace {
 
 using memory::AddressSpace;
 using memory::Snapshot;
+
+using check::AccessClass;
+
+// Collects what a copy or memset accesses, and tells it when it is over.
+class Observation {
+ public:
+  Observation(const char* what, const std::string& origin, uint64_t point,
+              const Snapshot& snapshot)
+      : point_(point), snapshot_(snapshot), wanted_(WantsAccesses(point)) {
+    record_.what = what;
+    record_.origin = origin;
+  }
+  ~Observation() {
+    if (!wanted_) return;
+    record_.early.Normalize();
+    Observe(point_, std::move(record_), snapshot_);
+  }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+  void Add(AccessClass access, uint64_t address, uint64_t bytes) {
+    if (wanted_)
+      AddAccess(snapshot_, access, address, bytes, 0, &record_.early);
+  }
+
+ private:
+  uint64_t point_;
+  const Snapshot& snapshot_;
+  bool wanted_;
+  check::OperationRecord record_;
+};
 
 std::byte* At(uint64_t address) { return std::bit_cast<std::byte*>(address); }
 
@@ -35,7 +68,7 @@ void ReportFault(const std::string& what, const std::string& why,
 }
 
 CUresult RunKernel(const KernelOp& operation, uint64_t seed,
-                   const std::string& origin) {
+                   const std::string& origin, uint64_t point) {
   Runtime& runtime = TheRuntime();
   if (!runtime.execution_enabled) return CUDA_SUCCESS;
   exec::Launch launch;
@@ -47,8 +80,22 @@ CUresult RunKernel(const KernelOp& operation, uint64_t seed,
   launch.params = operation.params;
   launch.origin = origin;
   launch.seed = seed;
+  launch.step_limit = check::Settings::Get().step_limit();
   const auto snapshot = AddressSpace::Get().snapshot(operation.device);
+  exec::LaunchAccesses accesses;
+  if (WantsAccesses(point)) launch.accesses = &accesses;
   const CUresult result = exec::Run(launch, *snapshot, check::Reporter::Get());
+  if (launch.accesses != nullptr) {
+    const ptx::Kernel& kernel = *launch.kernel;
+    check::OperationRecord record;
+    record.kernel = kernel.name();
+    record.what = "kernel " + record.kernel;
+    record.origin = origin;
+    record.early = SetOf(accesses.early, kernel, *snapshot);
+    record.late = SetOf(accesses.late, kernel, *snapshot);
+    record.waited = accesses.waited;
+    Observe(point, std::move(record), *snapshot);
+  }
   if (result == CUDA_SUCCESS) {
     ++runtime.kernels_executed;
     return CUDA_SUCCESS;
@@ -81,8 +128,10 @@ bool ForEachRow(const CopyOp& copy, const Visit& visit) {
   return true;
 }
 
-CUresult RunCopy(const CopyOp& copy, const std::string& origin) {
+CUresult RunCopy(const CopyOp& copy, const std::string& origin,
+                 uint64_t point) {
   const auto snapshot = AddressSpace::Get().copy_snapshot();
+  Observation observation("copy", origin, point, *snapshot);
   const std::byte* staged =
       copy.staged == nullptr ? nullptr : copy.staged->data();
   std::string why;
@@ -101,6 +150,10 @@ CUresult RunCopy(const CopyOp& copy, const std::string& origin) {
                       to, bytes, origin);
           return false;
         }
+        if (staged == nullptr) {
+          observation.Add(AccessClass::kRead, from, bytes);
+        }
+        observation.Add(AccessClass::kWrite, to, bytes);
         const std::byte* source = staged != nullptr ? staged : At(from);
         if (staged != nullptr) staged += bytes;
         std::memmove(At(to), source, bytes);
@@ -131,8 +184,10 @@ void Fill(std::byte* target, const MemsetOp& memset) {
   }
 }
 
-CUresult RunMemset(const MemsetOp& memset, const std::string& origin) {
+CUresult RunMemset(const MemsetOp& memset, const std::string& origin,
+                   uint64_t point) {
   const auto snapshot = AddressSpace::Get().copy_snapshot();
+  Observation observation("memset", origin, point, *snapshot);
   const uint64_t bytes = memset.width_elements * memset.element_bytes;
   std::string why;
   for (uint64_t row = 0; row < memset.rows; ++row) {
@@ -142,6 +197,7 @@ CUresult RunMemset(const MemsetOp& memset, const std::string& origin) {
                   address, bytes, origin);
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
+    observation.Add(AccessClass::kWrite, address, bytes);
     Fill(At(address), memset);
     snapshot->NoteWrite(address, bytes);
   }
@@ -151,18 +207,19 @@ CUresult RunMemset(const MemsetOp& memset, const std::string& origin) {
 }  // namespace
 
 CUresult RunOperation(const Operation& operation, uint64_t seed,
-                      const std::string& origin) {
+                      const std::string& origin, uint64_t point) {
   if (const auto* kernel = std::get_if<KernelOp>(&operation)) {
-    return RunKernel(*kernel, seed, origin);
+    return RunKernel(*kernel, seed, origin, point);
   }
   if (const auto* copy = std::get_if<CopyOp>(&operation)) {
-    return RunCopy(*copy, origin);
+    return RunCopy(*copy, origin, point);
   }
   if (const auto* memset = std::get_if<MemsetOp>(&operation)) {
-    return RunMemset(*memset, origin);
+    return RunMemset(*memset, origin, point);
   }
   if (const auto* alloc = std::get_if<MemAllocOp>(&operation)) {
     AddressSpace::Get().StartLife(alloc->address, alloc->serial);
+    NoteNewLife(alloc->address);
   }
   if (const auto* free = std::get_if<MemFreeOp>(&operation)) {
     AddressSpace::Get().EndLife(free->address, free->serial);

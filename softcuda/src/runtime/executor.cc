@@ -7,8 +7,12 @@
 #include <thread>
 #include <utility>
 
+#include "check/operation_order.h"
+#include "check/settings.h"
+#include "runtime/host_sources.h"
 #include "runtime/state.h"
 #include "runtime/task.h"
+#include "runtime/task_order.h"
 
 namespace softcuda::runtime {
 namespace {
@@ -21,6 +25,10 @@ constexpr int kMaxThreads = 64;
 // An item that has run for so long may be waiting for another one: beyond the
 // preferred number of running items, one more is started.
 constexpr auto kStall = std::chrono::milliseconds(10);
+
+// In late mode a host that waits without a call, for a flag in memory, must
+// see progress in the end.
+constexpr auto kLatest = std::chrono::milliseconds(200);
 
 // SplitMix64's finaliser.
 uint64_t Mix(uint64_t x) {
@@ -54,12 +62,19 @@ std::shared_ptr<Task> Executor::NewTask(const char* origin) {
   auto task = std::make_shared<Task>();
   task->sequence = next_sequence_++;
   task->origin = origin;
+  PlaceTask(task.get());
   return task;
 }
 
 void Executor::AddDependency(const std::shared_ptr<Task>& predecessor,
-                             const std::shared_ptr<Task>& task) {
-  if (predecessor == nullptr || predecessor->done) return;
+                             const std::shared_ptr<Task>& task,
+                             bool programmatic) {
+  if (predecessor == nullptr) return;
+  OrderTasks(*predecessor, task.get(), programmatic);
+  if (predecessor->done) return;
+  if (check::Settings::Get().late_work()) {
+    task->late_behind.push_back(predecessor);
+  }
   predecessor->successors.push_back(task);
   ++task->pending;
 }
@@ -72,13 +87,18 @@ void Executor::Submit(const std::shared_ptr<Task>& task) {
 void Executor::Wait(Lock& lock, const std::shared_ptr<Task>& task) {
   // The caller's reference may be a stream's, which moves on.
   const std::shared_ptr<Task> awaited = task;
+  Want(awaited);
   ++waiters_;
   done_cv_.wait(lock, [&] { return awaited->done; });
   --waiters_;
+  NoteHostWaited(*awaited);
 }
 
 void Executor::WaitAll(Lock& lock, int device) {
   const uint64_t last = next_sequence_ - 1;
+  const uint64_t last_point = check::OperationOrder::Get().next_point();
+  wanted_below_ = next_sequence_;
+  ReleaseDeferred();
   ++waiters_;
   done_cv_.wait(lock, [&] {
     for (const auto& [sequence, task_device] : outstanding_) {
@@ -88,6 +108,7 @@ void Executor::WaitAll(Lock& lock, int device) {
     return true;
   });
   --waiters_;
+  check::OperationOrder::Get().HostWaitedForAllBelow(last_point);
 }
 
 // Applies steps one after another: a long chain of markers must not become a
@@ -134,6 +155,7 @@ void Executor::OnTaskReady(const std::shared_ptr<Task>& task) {
 
 void Executor::OnTaskDone(const std::shared_ptr<Task>& task) {
   task->done = true;
+  NoteDone(*task, -1);
   task->completed = std::chrono::steady_clock::now();
   outstanding_.erase(task->sequence);
   for (auto& successor : task->successors) {
@@ -240,10 +262,14 @@ void Executor::RunConditional(const std::shared_ptr<Task>& task, uint32_t node,
   run->program = run->exec->program;
   run->parent = task;
   run->parent_node = node;
+  // Whoever waits for the launch waits for its bodies.
+  run->wanted = true;
+  OrderBody(task.get(), node, run.get());
   Submit(run);
 }
 
 void Executor::OnNodeDone(const std::shared_ptr<Task>& task, uint32_t node) {
+  NoteDone(*task, node);
   Exec& exec = *task->exec;
   const Topology& topology = *exec.topology;
   for (const auto& [recording, mark] : task->record_marks) {
@@ -262,8 +288,40 @@ void Executor::OnNodeDone(const std::shared_ptr<Task>& task, uint32_t node) {
 }
 
 void Executor::PushReady(const std::shared_ptr<Task>& task, int64_t node) {
-  const uint64_t key = seed_ == 0 ? 0 : ItemSeed(seed_, task->sequence, node);
-  ready_.push({key, task->sequence, task, node});
+  const uint64_t key =
+      seed_ == 0 ? 0 : ItemSeed(seed_, task->sequence - seed_start_, node);
+  if (MayRun(*task)) {
+    ready_.push({key, task->sequence, task, node});
+  } else {
+    deferred_.push_back({key, task->sequence, task, node});
+  }
+}
+
+bool Executor::MayRun(const Task& task) const {
+  return task.wanted || task.sequence < wanted_below_ ||
+         !check::Settings::Get().late_work();
+}
+
+void Executor::Want(const std::shared_ptr<Task>& task) {
+  std::vector<std::shared_ptr<Task>> open = {task};
+  while (!open.empty()) {
+    const std::shared_ptr<Task> next = std::move(open.back());
+    open.pop_back();
+    if (next == nullptr || next->done || next->wanted) continue;
+    next->wanted = true;
+    for (const auto& before : next->late_behind) open.push_back(before.lock());
+  }
+  ReleaseDeferred();
+}
+
+void Executor::ReleaseDeferred() {
+  if (deferred_.empty()) return;
+  std::erase_if(deferred_, [&](const Ready& item) {
+    if (!MayRun(*item.task)) return false;
+    ready_.push(item);
+    return true;
+  });
+  WakeWorkers();
 }
 
 bool Executor::MayStart() const {
@@ -274,9 +332,10 @@ bool Executor::MayStart() const {
 
 // Keeps one thread idle or on its way while something is ready.
 void Executor::WakeWorkers() {
-  if (ready_.empty()) return;
+  if (ready_.empty() && deferred_.empty()) return;
+  // One thread at least, to look after what is deferred.
   const int wanted = static_cast<int>(
-      std::min<size_t>(ready_.size(), static_cast<size_t>(kMaxThreads)));
+      std::clamp<size_t>(ready_.size(), 1, static_cast<size_t>(kMaxThreads)));
   for (int i = 0; i < std::min(wanted, idle_); ++i) work_cv_.notify_one();
   if (idle_ == 0 && threads_ < kMaxThreads) {
     ++threads_;
@@ -289,7 +348,12 @@ void Executor::WorkerLoop() {
   Lock lock(*mutex_);
   while (true) {
     while (!MayStart()) {
-      if (ready_.empty()) {
+      if (ready_.empty() && !deferred_.empty()) {
+        if (work_cv_.wait_for(lock, kLatest) == std::cv_status::timeout &&
+            ready_.empty() && !deferred_.empty()) {
+          Want(deferred_.front().task);
+        }
+      } else if (ready_.empty()) {
         work_cv_.wait(lock);
       } else {
         work_cv_.wait_for(lock, kStall);
@@ -315,16 +379,26 @@ void Executor::RunOne(Lock& lock) {
           : item.task->program->operations[static_cast<size_t>(item.node)];
   std::string origin = item.task->origin;
   if (item.node >= 0) origin += ", graph node " + std::to_string(item.node);
-  const uint64_t seed = ItemSeed(seed_, item.sequence, item.node);
+  const uint64_t seed = ItemSeed(seed_, item.sequence - seed_start_, item.node);
+  const uint64_t point = PointOf(*item.task, item.node);
+  const auto known_source = item.task->host_sources.find(item.node);
+  const uint64_t source =
+      known_source == item.task->host_sources.end() ? 0 : known_source->second;
   lock.unlock();
 
   const auto sticky = static_cast<CUresult>(runtime.sticky.load());
+  if (source != 0 && sticky == CUDA_SUCCESS) {
+    HostSources::Get().Check(source, origin);
+  } else {
+    HostSources::Get().Drop(source);
+  }
   if (const auto* host = std::get_if<HostOp>(operation.get())) {
+    HostSources::Get().NoteHostFunction();
     ThisThread().in_host_function = true;
     RunHostOperation(*host, sticky);
     ThisThread().in_host_function = false;
   } else if (sticky == CUDA_SUCCESS) {
-    const CUresult result = RunOperation(*operation, seed, origin);
+    const CUresult result = RunOperation(*operation, seed, origin, point);
     if (result != CUDA_SUCCESS) SetStickyError(runtime, result, origin);
   }
 

@@ -30,6 +30,8 @@ struct Topology {
   };
   std::vector<Item> items;
   std::vector<uint32_t> successors;
+  // Of each edge in `successors`: whether it is a programmatic one.
+  std::vector<bool> programmatic;
   std::vector<uint32_t> roots;
   // Event record and wait nodes.
   std::vector<uint32_t> record_nodes;

@@ -29,7 +29,8 @@ bool Flattener::AddGraph(const Graph& graph, InstantiateFailure* failure) {
       child_shapes.emplace(node, std::move(shape_));
     }
     for (const Node::Edge& edge : node->in) {
-      AddEdge(spans.at(edge.node).end, span.begin);
+      AddEdge(spans.at(edge.node).end, span.begin,
+              edge.data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
     }
     spans.emplace(node, span);
   }
@@ -59,15 +60,17 @@ std::shared_ptr<Topology> Flattener::MakeTopology() {
   const auto count = static_cast<uint32_t>(types_.size());
   std::vector<uint32_t> in_degree(count, 0);
   for (uint32_t i = 0; i < count; ++i) {
-    for (const uint32_t next : successors_[i]) ++in_degree[next];
+    for (const Successor& next : successors_[i]) ++in_degree[next.item];
   }
   for (uint32_t i = 0; i < count; ++i) {
     topology->items.push_back(
         {types_[i], in_degree[i],
          static_cast<uint32_t>(topology->successors.size()),
          static_cast<uint32_t>(successors_[i].size())});
-    topology->successors.insert(topology->successors.end(),
-                                successors_[i].begin(), successors_[i].end());
+    for (const Successor& next : successors_[i]) {
+      topology->successors.push_back(next.item);
+      topology->programmatic.push_back(next.programmatic);
+    }
     if (in_degree[i] == 0) topology->roots.push_back(i);
     if (types_[i] == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
       topology->record_nodes.push_back(i);
@@ -96,7 +99,9 @@ bool Flattener::AddChild(const Graph& child, Span* span,
   const auto last = static_cast<uint32_t>(types_.size());
   std::vector<bool> has_predecessor(last, false);
   for (uint32_t i = first; i < last; ++i) {
-    for (const uint32_t next : successors_[i]) has_predecessor[next] = true;
+    for (const Successor& next : successors_[i]) {
+      has_predecessor[next.item] = true;
+    }
   }
   const uint32_t end = AddItem(CU_GRAPH_NODE_TYPE_EMPTY, nullptr);
   for (uint32_t i = first; i < last; ++i) {

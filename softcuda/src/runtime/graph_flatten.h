@@ -30,15 +30,22 @@ class Flattener {
     uint32_t end = 0;
   };
 
+  struct Successor {
+    uint32_t item;
+    bool programmatic;
+  };
+
   uint32_t AddItem(CUgraphNodeType type,
                    std::shared_ptr<const Operation> operation);
-  void AddEdge(uint32_t from, uint32_t to) { successors_[from].push_back(to); }
+  void AddEdge(uint32_t from, uint32_t to, bool programmatic = false) {
+    successors_[from].push_back({to, programmatic});
+  }
   // A child graph's items lie between the item of its node and one more.
   bool AddChild(const Graph& child, Span* span, InstantiateFailure* failure);
 
   std::vector<CUgraphNodeType> types_;
   std::vector<std::shared_ptr<const Operation>> operations_;
-  std::vector<std::vector<uint32_t>> successors_;
+  std::vector<std::vector<Successor>> successors_;
   std::unordered_map<uint64_t, uint32_t> item_of_node_;
   // Of the graph that was added last.
   std::shared_ptr<const Shape> shape_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "check/settings.h"
 #include "runtime/device_limits.h"
 
 namespace softcuda::runtime {
@@ -170,7 +171,7 @@ CUresult GetFunctionAttribute(const Function& function,
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = 90;
+      *value = check::Settings::Get().compute_capability();
       break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
       *value = set.max_dynamic_shared_bytes;

@@ -116,10 +116,11 @@ using Operation =
 
 /// Runs an operation that does work, on this thread and with no lock held.
 ///
-/// `seed` orders what a kernel leaves open; `origin` is for reports.
+/// `seed` orders what a kernel leaves open; `origin` is for reports; `point` is
+/// where it stands in check::OperationOrder, 0 for nowhere.
 /// Errors: CUDA_SUCCESS or a sticky code, with a report added.
 CUresult RunOperation(const Operation& operation, uint64_t seed,
-                      const std::string& origin);
+                      const std::string& origin, uint64_t point);
 
 /// Calls a stream callback or host function. After an error only callbacks are
 /// called, with that error.

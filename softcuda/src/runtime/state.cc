@@ -13,6 +13,7 @@
 #include "runtime/context.h"
 #include "runtime/error_names.h"
 #include "runtime/executor.h"
+#include "runtime/task_order.h"
 
 namespace softcuda::runtime {
 namespace {
@@ -136,16 +137,23 @@ void AppendToStream(Runtime& runtime, Stream& stream,
     for (Stream* other : AllStreams(runtime, device)) {
       if (other->blocking()) Executor::AddDependency(other->last, task);
     }
-    std::erase_if(device.orphans, [](const std::shared_ptr<Task>& orphan) {
-      return orphan == nullptr || orphan->done;
-    });
     for (const auto& orphan : device.orphans) {
       Executor::AddDependency(orphan, task);
     }
+    std::erase_if(device.orphans, [](const std::shared_ptr<Task>& orphan) {
+      return orphan == nullptr || orphan->done;
+    });
   } else if (stream.blocking()) {
     Executor::AddDependency(device.legacy->last, task);
   }
-  Executor::AddDependency(stream.last, task);
+  const auto* kernel = task->operation == nullptr
+                           ? nullptr
+                           : std::get_if<KernelOp>(task->operation.get());
+  task->is_kernel = kernel != nullptr;
+  const bool programmatic = kernel != nullptr &&
+                            kernel->programmatic_serialization &&
+                            stream.last != nullptr && stream.last->is_kernel;
+  Executor::AddDependency(stream.last, task, programmatic);
   stream.last = task;
 }
 
@@ -153,13 +161,32 @@ bool StreamIsIdle(Runtime& runtime, const Stream& stream) {
   const auto idle = [](const std::shared_ptr<Task>& task) {
     return task == nullptr || task->done;
   };
-  if (!idle(stream.last)) return false;
-  if (stream.kind != StreamKind::kLegacy) return true;
-  const Device& device = DeviceAt(runtime, stream.device);
-  for (const Stream* other : AllStreams(runtime, device)) {
-    if (other->blocking() && !idle(other->last)) return false;
+  if (!idle(stream.last)) {
+    runtime.executor.Want(stream.last);
+    return false;
   }
-  return std::all_of(device.orphans.begin(), device.orphans.end(), idle);
+  std::vector<std::shared_ptr<Task>> done = {stream.last};
+  if (stream.kind == StreamKind::kLegacy) {
+    const Device& device = DeviceAt(runtime, stream.device);
+    for (const Stream* other : AllStreams(runtime, device)) {
+      if (!other->blocking()) continue;
+      if (!idle(other->last)) {
+        runtime.executor.Want(other->last);
+        return false;
+      }
+      done.push_back(other->last);
+    }
+    for (const auto& orphan : device.orphans) {
+      if (idle(orphan)) continue;
+      runtime.executor.Want(orphan);
+      return false;
+    }
+    done.insert(done.end(), device.orphans.begin(), device.orphans.end());
+  }
+  for (const auto& task : done) {
+    if (task != nullptr) NoteHostWaited(*task);
+  }
+  return true;
 }
 
 void WaitForStream(Runtime& runtime, Lock& lock, Stream& stream) {

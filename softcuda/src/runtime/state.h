@@ -22,9 +22,6 @@
 
 namespace softcuda::runtime {
 
-inline constexpr int kDriverVersion = 13000;
-inline constexpr int kComputeCapability = 90;
-
 /// What belongs to one host thread.
 struct ThreadState {
   ThreadState();

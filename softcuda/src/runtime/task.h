@@ -52,6 +52,23 @@ struct Task {
   // A marker that stands between an event and a waiting node of a launch.
   std::shared_ptr<Task> bridged_launch;
   uint32_t bridged_node = 0;
+
+  // Points of check::OperationOrder: of the task, of all that it does, and of
+  // the items of a graph launch.
+  uint64_t order_begin = 0;
+  uint64_t order_end = 0;
+  std::vector<uint64_t> item_points;
+  // Of items with bodies: where the last body that ran ended.
+  std::map<uint32_t, uint64_t> body_ends;
+  bool is_kernel = false;
+
+  // Numbers of HostSources, by item; -1 is the task itself.
+  std::map<int64_t, uint64_t> host_sources;
+
+  // What this task is behind, and whether somebody waits for it; kept only
+  // while work is done late.
+  std::vector<std::weak_ptr<Task>> late_behind;
+  bool wanted = false;
 };
 
 /// Runs tasks on background threads.
@@ -66,8 +83,10 @@ class Executor {
 
   std::shared_ptr<Task> NewTask(const char* origin);
   /// Makes `task` wait for `predecessor`, which may be null or done.
+  /// `programmatic`: the predecessor lets it start early.
   static void AddDependency(const std::shared_ptr<Task>& predecessor,
-                            const std::shared_ptr<Task>& task);
+                            const std::shared_ptr<Task>& task,
+                            bool programmatic = false);
   /// Lets the task run once its predecessors are done.
   void Submit(const std::shared_ptr<Task>& task);
 
@@ -77,7 +96,16 @@ class Executor {
   /// where one is given.
   void WaitAll(Lock& lock, int device = kEveryDevice);
 
-  void set_seed(uint64_t seed) { seed_ = seed; }
+  /// Somebody waits for the task, or asks whether it is done: in late mode,
+  /// only that lets it run.
+  void Want(const std::shared_ptr<Task>& task);
+
+  /// What is enqueued behind the call is ordered by the seed and by nothing
+  /// that came before.
+  void set_seed(uint64_t seed) {
+    seed_ = seed;
+    seed_start_ = next_sequence_;
+  }
   uint64_t seed() const { return seed_; }
 
  private:
@@ -115,6 +143,8 @@ class Executor {
   void RunConditional(const std::shared_ptr<Task>& task, uint32_t node,
                       bool is_first);
   void PushReady(const std::shared_ptr<Task>& task, int64_t node);
+  bool MayRun(const Task& task) const;
+  void ReleaseDeferred();
   void WakeWorkers();
   bool MayStart() const;
   void WorkerLoop();
@@ -125,9 +155,13 @@ class Executor {
   std::condition_variable done_cv_;
   int waiters_ = 0;
   uint64_t seed_ = 0;
+  uint64_t seed_start_ = 0;  // the sequence when the seed was set
   uint64_t next_sequence_ = 1;
   std::map<uint64_t, int> outstanding_;  // devices by sequence
   std::priority_queue<Ready> ready_;
+  // Items that could run, but that nobody waits for yet.
+  std::vector<Ready> deferred_;
+  uint64_t wanted_below_ = 0;  // all tasks with smaller sequences are wanted
   std::vector<Step> steps_;
   bool propagating_ = false;
   int threads_ = 0;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +37,64 @@ TEST(ReportTest, IsOneLine) {
   report.check = "misuse";
   report.what = "two\nlines";
   EXPECT_EQ(ToText(report), "misuse: two lines");
+}
+
+TEST(ReportTest, JsonHoldsTheSame) {
+  Report report = KernelReport(123);
+  report.bytes = 1;
+  report.inlined_at = {"outer.cu:4", "main.cu:9"};
+  report.previous = "read by block (1,0,0)";
+  EXPECT_EQ(ToJson(report),
+            "{\"check\":\"memcheck\",\"what\":\"write of 1 byte\","
+            "\"kernel\":\"k_x\",\"file\":\"file.cu\",\"line\":123,"
+            "\"inlined_at\":[\"outer.cu:4\",\"main.cu:9\"],"
+            "\"block\":[0,0,0],\"thread\":[5,0,0],"
+            "\"address\":139637976727616,\"bytes\":1,"
+            "\"where\":\"1 byte past the end of 'a' (64 bytes)\","
+            "\"origin\":\"graph node 4\","
+            "\"previous\":\"read by block (1,0,0)\"}");
+  Report hostile;
+  hostile.check = "misuse";
+  hostile.what = "a \"quote\", a \\, a \n and a \xff";
+  EXPECT_EQ(ToJson(hostile),
+            "{\"check\":\"misuse\",\"what\":\"a \\\"quote\\\", a "
+            "\\\\, a \\u000a and a ?\"}");
+}
+
+TEST(ReportTest, TextNamesTheCallsAndThePreviousAccess) {
+  Report report = KernelReport(3);
+  report.inlined_at = {"outer.cu:4", "main.cu:9"};
+  report.has_thread = false;
+  report.previous = "write by copy";
+  EXPECT_EQ(ToText(report),
+            "memcheck: write of 1 byte, inlined at outer.cu:4, inlined at "
+            "main.cu:9 at 0x7f0000000040: 1 byte past the end of 'a' (64 "
+            "bytes) | kernel k_x (file.cu:3) | graph node 4 | previous: write "
+            "by copy");
+}
+
+TEST(ReporterTest, LinesGoToAFileInTheChosenFormat) {
+  const std::string path = ::testing::TempDir() + "/softcuda_report_test.txt";
+  std::remove(path.c_str());
+  Reporter reporter;
+  reporter.set_quiet(true);
+  ASSERT_TRUE(reporter.set_file(path));
+  reporter.Add(KernelReport(1));
+  reporter.set_json(true);
+  reporter.Add(KernelReport(2));
+  EXPECT_TRUE(reporter.set_file(""));
+  reporter.Add(KernelReport(3));
+  std::ifstream file(path);
+  std::string first;
+  std::string second;
+  std::string third;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_EQ(first, ToText(KernelReport(1)));
+  EXPECT_EQ(second, ToJson(KernelReport(2)));
+  EXPECT_FALSE(std::getline(file, third));
+  EXPECT_FALSE(reporter.set_file("/nowhere/at/all"));
+  std::remove(path.c_str());
 }
 
 TEST(ReporterTest, OneSiteKeepsAFewTextsAndCountsAll) {

@@ -40,6 +40,23 @@ class SoftcudaControl {
   /// Reads of bytes that nothing wrote become reports. Off by default.
   void EnableInitcheck(bool enable) const;
 
+  /// Accesses that nothing orders become reports: between the warps and blocks
+  /// of a kernel, and between operations without a path between them. Off by
+  /// default; work enqueued before counts as ordered.
+  void EnableRacecheck(bool enable) const;
+
+  /// The bytes that operations access are kept for `TakeAccesses`.
+  void EnableAccessLog(bool enable) const;
+
+  /// What operations accessed since the last call, one JSON object for each
+  /// operation and buffer; softcuda_take_accesses in softcuda/control.h says
+  /// what is in them.
+  std::vector<std::string> TakeAccesses() const;
+
+  /// Sets one of the options that softcuda_set_option in softcuda/control.h
+  /// lists. Returns whether softcuda has the option and takes the value.
+  bool SetOption(const char* name, const char* value) const;
+
   /// Declares bytes undefined, as if they had never been written. Returns
   /// whether the range is device memory.
   bool MarkUndefined(DevicePtr base, int64_t bytes) const;
@@ -73,6 +90,10 @@ class SoftcudaControl {
   int64_t (*report_count_)() = nullptr;
   size_t (*take_reports_)(char* buffer, size_t capacity) = nullptr;
   void (*enable_initcheck_)(int enable) = nullptr;
+  void (*enable_racecheck_)(int enable) = nullptr;
+  void (*enable_access_log_)(int enable) = nullptr;
+  size_t (*take_accesses_)(char* buffer, size_t capacity) = nullptr;
+  int (*set_option_)(const char* name, const char* value) = nullptr;
   int (*mark_undefined_)(CUdeviceptr base, size_t bytes) = nullptr;
   int64_t (*live_bytes_)() = nullptr;
   int64_t (*live_handles_)() = nullptr;

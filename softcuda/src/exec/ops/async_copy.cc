@@ -25,14 +25,24 @@ const Inst* Issue(Warp& w, const Inst& i, uint32_t mask) {
         source_size[l] < copy.bytes ? source_size[l] : copy.bytes);
     copy.from = from[l];
     copy.group = w.copy_group;
-    if (SharedPointer(w, i, l, copy.to, copy.bytes) == nullptr) return nullptr;
+    copy.inst = &i;
+    copy.lane = l;
+    if (SharedPointer(w, i, l, copy.to, copy.bytes, AccessKind::kWriteLater) ==
+        nullptr) {
+      return nullptr;
+    }
     if (copy.from % copy.bytes != 0) {
       return Fault(w, i, FaultKind::kMisaligned, l, copy.from, copy.bytes);
     }
     uint64_t at[kLanes];
-    for (uint32_t k = 0; k < copy.from_bytes; ++k) {
+    // A part of a chunk need not be aligned to its own size.
+    const bool is_whole = copy.from_bytes == copy.bytes;
+    const uint32_t step = is_whole ? copy.bytes : 1;
+    for (uint32_t k = 0; k < copy.from_bytes; k += step) {
       at[l] = copy.from + k;
-      if (!CheckGlobalLanes(w, i, 1U << l, at, 1, false)) return nullptr;
+      if (!CheckGlobalLanes(w, i, 1U << l, at, step, AccessKind::kRead)) {
+        return nullptr;
+      }
     }
     w.copies.push_back(copy);
   }
@@ -49,6 +59,7 @@ void Complete(Warp& w, uint32_t end_group) {
     std::memcpy(w.shared + copy.to, HostPointer(copy.from), copy.from_bytes);
     std::memset(w.shared + copy.to + copy.from_bytes, 0,
                 copy.bytes - size_t{copy.from_bytes});
+    if (w.watch != nullptr) NoteCopyDone(w, copy);
   }
   w.copies.resize(kept);
 }

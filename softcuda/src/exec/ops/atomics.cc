@@ -119,28 +119,26 @@ SOFTCUDA_INLINE std::byte* Pointer(Warp& w, const Inst& i, uint32_t lane,
   if constexpr (kWhere == Where::kShared) {
     const uint32_t address =
         Lanes<uint32_t>(w, base_slot)[lane] + static_cast<uint32_t>(i.imm);
-    if (address % bytes == 0 && address + bytes <= w.shared_bytes) {
+    if (address % bytes == 0 && address + bytes <= w.shared_plain_bytes) {
       return w.shared + address;
     }
-    return SharedPointer(w, i, lane, address, bytes);
+    return SharedPointer(w, i, lane, address, bytes, AccessKind::kAtomic);
   } else {
     const uint64_t address =
         Lanes<uint64_t>(w, base_slot)[lane] + static_cast<uint64_t>(i.imm);
     const Span* span = FindSpan(w, address, address + bytes);
-    if (span != nullptr && span->writable && span->shadow == nullptr &&
+    if (span != nullptr && span->writable && span->plain &&
         address % bytes == 0) {
       return HostPointer(address);
     }
     if constexpr (kWhere == Where::kGeneric) {
       if (address >> kWindowShift != 0) {
-        return GenericPointer(w, i, lane, address, bytes, true);
+        return GenericPointer(w, i, lane, address, bytes, AccessKind::kAtomic);
       }
     }
-    // An atomic reads what it writes: both checks.
     uint64_t at[kLanes];
     at[lane] = address;
-    if (!CheckGlobalLanes(w, i, 1U << lane, at, bytes, false) ||
-        !CheckGlobalLanes(w, i, 1U << lane, at, bytes, true)) {
+    if (!CheckGlobalLanes(w, i, 1U << lane, at, bytes, AccessKind::kAtomic)) {
       return nullptr;
     }
     return HostPointer(address);

@@ -77,8 +77,23 @@ const Inst* Assert(Warp& w, const Inst& i, uint32_t mask) {
 
 const Inst* Nothing(Warp&, const Inst& i, uint32_t) { return &i + 1; }
 
-const Inst* Fence(Warp&, const Inst& i, uint32_t) {
+template <bool kBlockWide>
+const Inst* Fence(Warp& w, const Inst& i, uint32_t mask) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (w.watch != nullptr && mask != 0) NoteFence(w, kBlockWide);
+  return &i + 1;
+}
+
+// The launches before this one are done whenever it runs.
+const Inst* WaitForGrid(Warp& w, const Inst& i, uint32_t mask) {
+  if (mask != 0) w.waited_for_grid = true;
+  return &i + 1;
+}
+
+const Inst* SyncWarp(Warp& w, const Inst& i, uint32_t mask) {
+  if (mask != w.live && mask != 0) {
+    CheckMembers(w, i, mask, Lanes<uint32_t>(w, i.dst));
+  }
   return &i + 1;
 }
 
@@ -145,12 +160,13 @@ void AddControlForms(FormTable& t) {
   t.Add("brkpt", Nothing, "");
   t.Add(".nothing", Nothing, "");
   t.Add("pmevent", Nothing, "i");
-  t.Add("griddepcontrol.wait", Nothing, "");
+  t.Add("griddepcontrol.wait", WaitForGrid, "");
   t.Add("griddepcontrol.launch_dependents", Nothing, "");
   t.Add("setmaxnreg.inc.sync.aligned.u32", Nothing, "i");
   t.Add("setmaxnreg.dec.sync.aligned.u32", Nothing, "i");
-  t.Add("bar.warp.sync", Nothing, "r");
-  t.Add(".fence", Fence, "");
+  t.Add("bar.warp.sync", SyncWarp, "r");
+  t.Add(".fence", Fence<false>, "");
+  t.Add(".fence.block", Fence<true>, "");
   t.Add(".poll", Poll, "");
   t.Add("nanosleep.u32", Nanosleep, "r");
   AddBarrier(t, ".bar.sync/1", "r", BarrierKind::kSync, false);

@@ -150,8 +150,8 @@ const Inst* MoveMatrix(Warp& w, const Inst& i, uint32_t mask) {
   const uint32_t* base = Lanes<uint32_t>(w, kLoad ? i.a : i.dst);
   std::byte* rows[8 * N];
   for (uint32_t l = 0; l < 8 * N; ++l) {
-    rows[l] =
-        SharedPointer(w, i, l, base[l] + static_cast<uint32_t>(i.imm), 16);
+    rows[l] = SharedPointer(w, i, l, base[l] + static_cast<uint32_t>(i.imm), 16,
+                            kLoad ? AccessKind::kRead : AccessKind::kWrite);
     if (rows[l] == nullptr) return nullptr;
   }
   for (uint32_t m = 0; m < N; ++m) {

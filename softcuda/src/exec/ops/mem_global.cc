@@ -54,7 +54,7 @@ SOFTCUDA_DEVICE_MEMORY const Inst* LoadGeneric(Warp& w, const Inst& i,
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const uint32_t l = FirstLane(rest);
     from[l] = GenericPointer(w, i, l, base[l] + static_cast<uint64_t>(i.imm),
-                             sizeof(M) * N, false);
+                             sizeof(M) * N, AccessKind::kRead);
     if (from[l] == nullptr) return nullptr;
   }
   ReadLanes<M, R, N>(Pattern::kGather, Registers<R, N>(w, i, i.dst), mask,
@@ -71,7 +71,7 @@ SOFTCUDA_DEVICE_MEMORY const Inst* StoreGeneric(Warp& w, const Inst& i,
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const uint32_t l = FirstLane(rest);
     to[l] = GenericPointer(w, i, l, base[l] + static_cast<uint64_t>(i.imm),
-                           sizeof(M) * N, true);
+                           sizeof(M) * N, AccessKind::kWrite);
     if (to[l] == nullptr) return nullptr;
   }
   WriteLanes<M, R, N>(Pattern::kGather, Registers<R, N>(w, i, i.a), mask,

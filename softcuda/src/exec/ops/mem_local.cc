@@ -14,7 +14,7 @@ const Inst* LoadShared(Warp& w, const Inst& i, uint32_t mask) {
   if (mask == 0) return &i + 1;
   alignas(64) uint32_t at[kLanes];
   const Pattern pattern = PrepareWindow<sizeof(M) * N>(
-      w, i, mask, i.a, w.shared_bytes, FaultKind::kShared, at);
+      w, i, mask, i.a, w.shared_plain_bytes, FaultKind::kShared, at);
   if (pattern == Pattern::kFault) return nullptr;
   ReadLanes<M, R, N>(pattern, Registers<R, N>(w, i, i.dst), mask,
                      [&](uint32_t l) { return w.shared + at[l]; });
@@ -25,8 +25,8 @@ template <class M, class R, uint32_t N>
 const Inst* StoreShared(Warp& w, const Inst& i, uint32_t mask) {
   if (mask == 0) return &i + 1;
   alignas(64) uint32_t at[kLanes];
-  const Pattern pattern = PrepareWindow<sizeof(M) * N>(
-      w, i, mask, i.dst, w.shared_bytes, FaultKind::kShared, at);
+  const Pattern pattern = PrepareWindow<sizeof(M) * N, true>(
+      w, i, mask, i.dst, w.shared_plain_bytes, FaultKind::kShared, at);
   if (pattern == Pattern::kFault) return nullptr;
   WriteLanes<M, R, N>(pattern, Registers<R, N>(w, i, i.a), mask,
                       [&](uint32_t l) { return w.shared + at[l]; });

@@ -65,7 +65,7 @@ SOFTCUDA_INLINE bool IsPlain(Warp& w, uint64_t begin, uint64_t end,
     span = ResolveSpan(w, begin);
     if (span == nullptr || end > span->end || begin > end) return false;
   }
-  return (write ? span->writable : span->readable) && span->shadow == nullptr;
+  return (write ? span->writable : span->readable) && span->plain;
 }
 
 /// Computes the addresses of the active lanes and checks them. `at` gets the
@@ -109,12 +109,15 @@ SOFTCUDA_INLINE Pattern PrepareGlobal(Warp& w, const Inst& i, uint32_t mask,
       IsPlain(w, low, high + kBytes, kWrite)) {
     return Pattern::kGather;
   }
-  return CheckGlobalLanes(w, i, mask, at, kBytes, kWrite) ? Pattern::kGather
-                                                          : Pattern::kFault;
+  return CheckGlobalLanes(w, i, mask, at, kBytes,
+                          kWrite ? AccessKind::kWrite : AccessKind::kRead)
+             ? Pattern::kGather
+             : Pattern::kFault;
 }
 
-/// The same in a window of `size` bytes that starts at 0.
-template <uint64_t kBytes>
+/// The same in a window of `size` bytes that starts at 0. An access to shared
+/// memory that does not fit is checked, and noted, out of line.
+template <uint64_t kBytes, bool kWrite = false>
 SOFTCUDA_INLINE Pattern PrepareWindow(Warp& w, const Inst& i, uint32_t mask,
                                       uint32_t base_slot, uint64_t size,
                                       FaultKind fault, uint32_t* at) {
@@ -148,6 +151,12 @@ SOFTCUDA_INLINE Pattern PrepareWindow(Warp& w, const Inst& i, uint32_t mask,
     return not_unit == 0   ? Pattern::kUnit
            : not_same == 0 ? Pattern::kUniform
                            : Pattern::kGather;
+  }
+  if (fault == FaultKind::kShared) {
+    return CheckSharedLanes(w, i, mask, at, kBytes,
+                            kWrite ? AccessKind::kWrite : AccessKind::kRead)
+               ? Pattern::kGather
+               : Pattern::kFault;
   }
   for (uint32_t l = 0; l < kLanes; ++l) {
     if ((mask >> l & 1) == 0) continue;

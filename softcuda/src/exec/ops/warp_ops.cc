@@ -17,6 +17,8 @@ const Inst* ShuffleLanes(Warp& w, const Inst& i, uint32_t mask) {
   const uint32_t* a = Lanes<uint32_t>(w, kPair ? i.b : i.a);
   const uint32_t* b = Lanes<uint32_t>(w, kPair ? i.c : i.b);
   const uint32_t* c = Lanes<uint32_t>(w, kPair ? i.d : i.c);
+  if (mask != w.live)
+    CheckMembers(w, i, mask, Lanes<uint32_t>(w, kPair ? i.e : i.d));
   alignas(64) uint32_t source[kLanes];
   alignas(64) uint8_t valid[kLanes];
   SOFTCUDA_LANES {
@@ -74,6 +76,7 @@ enum class Vote { kAll, kAny, kUni, kBallot };
 template <Vote kVote>
 const Inst* VoteLanes(Warp& w, const Inst& i, uint32_t mask) {
   const uint32_t p = Predicate(w, i.a);
+  if (mask != w.live) CheckMembers(w, i, mask, Lanes<uint32_t>(w, i.b));
   ForEachGroup(Lanes<uint32_t>(w, i.b), mask,
                [&](uint32_t group, uint32_t present) {
                  const uint32_t yes = p & present;
@@ -96,6 +99,7 @@ const Inst* MatchAny(Warp& w, const Inst& i, uint32_t mask) {
   alignas(64) T a[kLanes];
   std::memcpy(a, Lanes<T>(w, i.a), sizeof(a));
   const uint32_t* members = Lanes<uint32_t>(w, i.b);
+  if (mask != w.live) CheckMembers(w, i, mask, members);
   uint32_t rest = mask;
   uint32_t* d = Lanes<uint32_t>(w, i.dst);
   alignas(64) uint32_t result[kLanes];
@@ -120,18 +124,18 @@ const Inst* MatchAll(Warp& w, const Inst& i, uint32_t mask) {
   alignas(64) T a[kLanes];
   std::memcpy(a, Lanes<T>(w, kPair ? i.b : i.a), sizeof(a));
   uint32_t* d = Lanes<uint32_t>(w, i.dst);
-  ForEachGroup(
-      Lanes<uint32_t>(w, kPair ? i.c : i.b), mask,
-      [&](uint32_t group, uint32_t present) {
-        const T value = a[FirstLane(group)];
-        const uint32_t same =
-            BitsOf([&](uint32_t l) { return a[l] == value; }) & present;
-        const bool all = same == present;
-        ForLanes(d, group, [=](uint32_t) { return all ? present : 0; });
-        if constexpr (kPair) {
-          SetPredicate(w, i.a, all ? kAllLanes : 0, group);
-        }
-      });
+  const uint32_t* members = Lanes<uint32_t>(w, kPair ? i.c : i.b);
+  if (mask != w.live) CheckMembers(w, i, mask, members);
+  ForEachGroup(members, mask, [&](uint32_t group, uint32_t present) {
+    const T value = a[FirstLane(group)];
+    const uint32_t same =
+        BitsOf([&](uint32_t l) { return a[l] == value; }) & present;
+    const bool all = same == present;
+    ForLanes(d, group, [=](uint32_t) { return all ? present : 0; });
+    if constexpr (kPair) {
+      SetPredicate(w, i.a, all ? kAllLanes : 0, group);
+    }
+  });
   return &i + 1;
 }
 
@@ -173,6 +177,7 @@ const Inst* Reduce(Warp& w, const Inst& i, uint32_t mask) {
   alignas(64) uint32_t a[kLanes];
   std::memcpy(a, Lanes<uint32_t>(w, i.a), sizeof(a));
   uint32_t* d = Lanes<uint32_t>(w, i.dst);
+  if (mask != w.live) CheckMembers(w, i, mask, Lanes<uint32_t>(w, i.b));
   ForEachGroup(Lanes<uint32_t>(w, i.b), mask,
                [&](uint32_t group, uint32_t present) {
                  uint32_t rest = present;
