@@ -129,7 +129,7 @@ TEST(MemcheckTest, PlantedFaultsAndTheirCleanTwins) {
        0,
        4,
        CUDA_ERROR_ILLEGAL_ADDRESS,
-       {"read of 1 byte"}},
+       {"read of 4 bytes"}},
       {"ld.global.nc.u8 %h, [%i+3];",
        0,
        1,
