@@ -36,12 +36,6 @@ bool MustSurvive(Lifetime lifetime) {
          lifetime == Lifetime::kInitOnce || lifetime == Lifetime::kState;
 }
 
-// Zeros are what init-once buffers began with, and a state that was reset.
-bool MayBecomeZero(Lifetime lifetime) {
-  return lifetime != Lifetime::kConstant &&
-         lifetime != Lifetime::kPersistentSlab;
-}
-
 std::string StreamLabel(absl::string_view name) {
   return absl::StrCat("declared stream '", name, "'");
 }
@@ -102,17 +96,15 @@ absl::Status ArenaState::CheckContentsSurvive(const Parts& parts) const {
                    segment_of_[i]) == 0) {
       continue;
     }
-    const bool is_lost = MustSurvive(buffer.lifetime) &&
-                         (buffer.sleep == SleepPolicy::kDiscard ||
-                          (buffer.sleep == SleepPolicy::kZero &&
-                           !MayBecomeZero(buffer.lifetime)));
-    if (is_lost) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("buffer '", buffer.name,
-                       "' would lose its contents: its lifetime is ",
-                       LifetimeName(buffer.lifetime), " and its sleep policy ",
-                       SleepPolicyName(buffer.sleep),
-                       "; plan it with the policy keep or restore"));
+    if (buffer.sleep == SleepPolicy::kDiscard && MustSurvive(buffer.lifetime)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "buffer '", buffer.name,
+          "' would lose its contents: its sleep policy is discard and its "
+          "lifetime ",
+          LifetimeName(buffer.lifetime),
+          "; plan it with the policy keep or restore, or zero if zeros are "
+          "what "
+          "it holds"));
     }
     if (buffer.sleep == SleepPolicy::kRestore &&
         restore_hooks_.count(buffer.name) == 0) {
@@ -145,10 +137,10 @@ absl::Status ArenaState::RefuseWhileStreamsCapture() const {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     PERMAFROST_RETURN_IF_ERROR(
         CuStatus(context_->api().StreamIsCapturing(known.stream, &capture),
-                 "cuStreamIsCapturing", known.lane));
+                 "cuStreamIsCapturing", known.name));
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE) {
       return absl::FailedPreconditionError(
-          absl::StrCat(known.lane, " captures; end the capture first"));
+          absl::StrCat(known.name, " captures; end the capture first"));
     }
   }
   return absl::OkStatus();
@@ -160,17 +152,17 @@ absl::Status ArenaState::WaitForWork(BusyPolicy busy) const {
     if (busy == BusyPolicy::kWait) {
       PERMAFROST_RETURN_IF_ERROR(
           CuStatus(api.StreamSynchronize(known.stream), "cuStreamSynchronize",
-                   absl::StrCat("waiting for ", known.lane)));
+                   absl::StrCat("waiting for ", known.name)));
       continue;
     }
     const CUresult result = api.StreamQuery(known.stream);
     if (result == CUDA_ERROR_NOT_READY) {
       return absl::FailedPreconditionError(
-          absl::StrCat(known.lane,
+          absl::StrCat(known.name,
                        " has work in flight; wait for it, or sleep with "
                        "BusyPolicy::kWait"));
     }
-    PERMAFROST_RETURN_IF_ERROR(CuStatus(result, "cuStreamQuery", known.lane));
+    PERMAFROST_RETURN_IF_ERROR(CuStatus(result, "cuStreamQuery", known.name));
   }
   return absl::OkStatus();
 }
@@ -247,11 +239,10 @@ absl::Status ArenaState::Sleep(const SleepRequest& request) {
   PERMAFROST_ASSIGN_OR_RETURN(const Parts asked, PartsWithTags(request.tags));
   const Parts parts = Only(asked, /*is_asleep=*/false);
   // Of earlier calls, what could not be given back then.
-  std::vector<size_t> remains = Only(asked, /*is_asleep=*/true).segments;
-  remains.erase(
-      std::remove_if(remains.begin(), remains.end(),
-                     [&](size_t i) { return !memory_.has_remains(i); }),
-      remains.end());
+  std::vector<size_t> remains;
+  for (const size_t i : Only(asked, /*is_asleep=*/true).segments) {
+    if (memory_.has_remains(i)) remains.push_back(i);
+  }
   if (parts.empty() && remains.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(Asked(request.tags), " is asleep already"));
@@ -399,7 +390,7 @@ absl::Status ArenaState::DeclareStream(absl::string_view name,
   }
   const std::string label = StreamLabel(name);
   for (const LeaseWork& declared : streams_) {
-    if (declared.lane != label) continue;
+    if (declared.name != label) continue;
     return absl::AlreadyExistsError(
         absl::StrCat(label, " is declared already; forget it first"));
   }
@@ -412,7 +403,7 @@ absl::Status ArenaState::ForgetStream(absl::string_view name) {
   const std::string label = StreamLabel(name);
   const auto found = std::find_if(
       streams_.begin(), streams_.end(),
-      [&label](const LeaseWork& declared) { return declared.lane == label; });
+      [&label](const LeaseWork& declared) { return declared.name == label; });
   if (found == streams_.end()) {
     return absl::NotFoundError(absl::StrCat(label, " is not declared"));
   }

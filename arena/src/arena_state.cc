@@ -244,18 +244,16 @@ absl::StatusOr<ArenaEvidence> ArenaState::ReadBack() const {
 
 absl::Status ArenaState::VerifyStable() const {
   const MutexLock lock(mutex_);
-  PERMAFROST_ASSIGN_OR_RETURN(ArenaEvidence now, ReadBackLocked());
-  // Behind a sleeping part lies nothing, or what an undo of ours could not
-  // unmap.
-  now.buffers.erase(
-      std::remove_if(now.buffers.begin(), now.buffers.end(),
-                     [this](const BufferEvidence& buffer)
-                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                           const size_t segment = SegmentOf(buffer.name);
-                           return asleep_words_[segment].load() != 0 &&
-                                  memory_.is_mapped(segment);
-                         }),
-      now.buffers.end());
+  PERMAFROST_ASSIGN_OR_RETURN(const ArenaEvidence read, ReadBackLocked());
+  ArenaEvidence now;
+  for (const BufferEvidence& buffer : read.buffers) {
+    const size_t segment = SegmentOf(buffer.name);
+    // Behind a sleeping part lies nothing, or what an undo of ours could not
+    // unmap.
+    const bool is_left_behind =
+        asleep_words_[segment].load() != 0 && memory_.is_mapped(segment);
+    if (!is_left_behind) now.buffers.push_back(buffer);
+  }
   return CompareEvidence(recorded_, now);
 }
 

@@ -69,11 +69,13 @@ absl::Status CapturedGraph::Prepare(const FrozenArena& arena, AuditScope scope,
       names.push_back(buffer.name);
     }
   }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   arena_watches_ = view.Watch(names);
   for (const ExternalRegion& region : scope.externals) {
     const bool is_named =
         may_touch_all ||
-        std::find(names.begin(), names.end(), region.name) != names.end();
+        std::binary_search(names.begin(), names.end(), region.name);
     if (region.state != nullptr && is_named) {
       externals_.emplace_back(region.name, region.state);
     }

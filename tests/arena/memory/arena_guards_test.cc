@@ -26,33 +26,16 @@
 #include "permafrost/driver/handles.h"
 #include "permafrost/driver/softcuda_control.h"
 #include "permafrost/driver/status.h"
+#include "tests/arena/memory/poke_kernel.h"
 #include "tests/support/status_matchers.h"
 
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kPokePtx;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr char kPtx[] = R"(.version 7.0
-.target sm_80
-.address_size 64
-
-.visible .entry k_poke(
-	.param .u64 k_poke_param_0
-)
-{
-	.reg .b16 	%rs<2>;
-	.reg .b64 	%rd<3>;
-
-	ld.param.u64 	%rd1, [k_poke_param_0];
-	cvta.to.global.u64 	%rd2, %rd1;
-	mov.u16 	%rs1, 1;
-	st.global.u8 	[%rd2], %rs1;
-	ret;
-}
-)";
 
 ArenaPlan GuardedPlan() {
   const absl::StatusOr<ModelConfig> config = LoadModelConfig("deepseek-v3");
@@ -87,7 +70,8 @@ absl::StatusOr<std::string> Poke(int64_t offset_bytes, bool register_nvtx) {
   options.register_nvtx = register_nvtx;
   PERMAFROST_ASSIGN_OR_RETURN(const Arena arena,
                               Arena::Create(context, GuardedPlan(), options));
-  PERMAFROST_ASSIGN_OR_RETURN(const Module module, Module::Load(context, kPtx));
+  PERMAFROST_ASSIGN_OR_RETURN(const Module module,
+                              Module::Load(context, kPokePtx));
   PERMAFROST_ASSIGN_OR_RETURN(const CUfunction poke, module.Function("k_poke"));
   const Context::Scope scope = context->MakeCurrent();
   CUdeviceptr at = (arena.view().base() + offset_bytes).value();

@@ -182,39 +182,6 @@ TEST_P(ArenaOptionsTest, OneAllocationCannotBeShared) {
               StatusIs(kUnimplemented, HasSubstr("rdma_capable")));
 }
 
-// Needs a second device, as softcuda has where it is told to.
-TEST_P(ArenaOptionsTest, ASecondDeviceReadsWhatTheFirstWrote) {
-  int devices = 0;
-  ASSERT_EQ(api().DeviceGetCount(&devices), CUDA_SUCCESS);
-  if (devices < 2) GTEST_SKIP() << "one device";
-  int can_access = 0;
-  ASSERT_EQ(api().DeviceCanAccessPeer(&can_access, 1, 0), CUDA_SUCCESS);
-  ArenaOptions options;
-  options.peers = {1};
-  const auto create = [&] {
-    return Arena::Create(DriverTest::context(), SmallPlan(), options);
-  };
-  if (can_access == 0) {
-    EXPECT_THAT(create(), StatusIs(kUnimplemented));
-    return;
-  }
-  ASSERT_OK_AND_ASSIGN(Arena created, create());
-  ASSERT_OK_AND_ASSIGN(FrozenArena arena, std::move(created).Freeze());
-  ASSERT_OK_AND_ASSIGN(const BufferRef scratch, arena.view().Find("scratch"));
-  {
-    const Context::Scope scope = DriverTest::context()->MakeCurrent();
-    ASSERT_EQ(api().MemsetD8(scratch.base.value(), 0x3c, 4096), CUDA_SUCCESS);
-    ASSERT_EQ(api().CtxSynchronize(), CUDA_SUCCESS);
-  }
-  ASSERT_OK_AND_ASSIGN(const ContextRef second,
-                       Context::RetainPrimary(driver(), 1));
-  const Context::Scope scope = second->MakeCurrent();
-  std::vector<unsigned char> host(4096);
-  ASSERT_EQ(api().MemcpyDtoH(host.data(), scratch.base.value(), host.size()),
-            CUDA_SUCCESS);
-  EXPECT_THAT(host, ::testing::Each(0x3c));
-}
-
 TEST_P(ArenaOptionsTest, B113ARefusalTellsTheLargestBatchThatWouldFit) {
   PERMAFROST_NEEDS_SOFTCUDA();
   ASSERT_OK_AND_ASSIGN(const ModelConfig config,

@@ -153,10 +153,10 @@ TEST_P(ArenaSleepTest, ContentsThatWouldBeLostAreRefusedAndNamed) {
     SleepPolicy sleep;
     bool is_refused;
   } cases[] = {{Lifetime::kConstant, SleepPolicy::kDiscard, true},
-               {Lifetime::kConstant, SleepPolicy::kZero, true},
+               {Lifetime::kConstant, SleepPolicy::kZero, false},
                {Lifetime::kConstant, SleepPolicy::kKeep, false},
                {Lifetime::kPersistentSlab, SleepPolicy::kDiscard, true},
-               {Lifetime::kPersistentSlab, SleepPolicy::kZero, true},
+               {Lifetime::kPersistentSlab, SleepPolicy::kKeep, false},
                {Lifetime::kInitOnce, SleepPolicy::kDiscard, true},
                {Lifetime::kInitOnce, SleepPolicy::kZero, false},
                {Lifetime::kState, SleepPolicy::kDiscard, true},
@@ -190,6 +190,26 @@ TEST_P(ArenaSleepTest, ContentsThatWouldBeLostAreRefusedAndNamed) {
       EXPECT_OK(arena.Sleep());
     }
   }
+}
+
+// What the rows of the table say lets a whole arena sleep.
+TEST_P(ArenaSleepTest, TheTableOfAModelSleepsAndWakes) {
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config,
+                       LoadModelConfig("qwen3-30b-a3b"));
+  ASSERT_OK_AND_ASSIGN(
+      std::vector<BufferSize> sizes,
+      ComputeBufferSizes(config, {.max_batch_tokens = 8, .max_batch_size = 8}));
+  ASSERT_OK_AND_ASSIGN(ArenaPlan plan, PlanArena(std::move(sizes), {}));
+  const int64_t total_bytes = plan.total_bytes();
+  ASSERT_OK_AND_ASSIGN(Arena created,
+                       Arena::Create(context(), std::move(plan)));
+  ASSERT_OK_AND_ASSIGN(FrozenArena arena, std::move(created).Freeze());
+  ASSERT_OK(arena.Sleep());
+  EXPECT_EQ(arena.live_bytes(), 0);
+  EXPECT_LT(arena.host_bytes(), int64_t{64} << 20);
+  ASSERT_OK(arena.Wake());
+  EXPECT_EQ(arena.live_bytes(), total_bytes);
+  EXPECT_OK(arena.VerifyStable());
 }
 
 TEST_P(ArenaSleepTest, ARestoreBufferNeedsItsHook) {

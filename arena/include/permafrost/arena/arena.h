@@ -231,8 +231,8 @@ class FrozenArena {
   ///   an unknown tag; kFailedPrecondition when all of it is asleep already,
   ///   after release, for work in flight under `BusyPolicy::kRefuse`, and when
   ///   contents would be lost: a buffer of lifetime constant, persistent slab,
-  ///   init-once or state whose policy is discard (for constant and slab, zero
-  ///   too), or one of policy restore without a hook; kInternal when other
+  ///   init-once or state whose policy is discard, or one of policy restore
+  ///   without a hook; kInternal when other
   ///   memory lies behind the addresses; kResourceExhausted for host memory.
   /// Cost: four driver calls a buffer and some a segment, and the copies.
   absl::Status Sleep(const SleepRequest& request = {});

@@ -44,10 +44,10 @@ struct WakeRequest {
   std::vector<std::string> tags = {};
 };
 
-/// Where the holder of a lease has work in flight: what Sleep waits for. The
-/// stream outlives the lease.
+/// Where somebody may have work in flight that uses the arena: what Sleep waits
+/// for. The stream outlives the lease that names it.
 struct LeaseWork {
-  std::string lane = {};      ///< for messages
+  std::string name = {};      ///< for messages: "lane 'decode'"
   CUstream stream = nullptr;  ///< null: the holder never has any
 };
 
