@@ -13,7 +13,7 @@ endfunction()
 # What most tests include, compiled once. Each header is the public one of a
 # library outside the project, so that no test can lean on a header of ours that
 # it does not name; builds without the option show what it leans on otherwise.
-if(PERMAFROST_PCH)
+if(PERMAFROST_QUICK_COMPILE)
   file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc" "int main() { return 0; }\n")
   add_executable(permafrost_test_pch EXCLUDE_FROM_ALL
     "${CMAKE_CURRENT_BINARY_DIR}/test_pch.cc")
@@ -43,8 +43,10 @@ function(permafrost_test)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE ${arg_DEFINES})
   permafrost_test_compile_options(${target})
-  if(PERMAFROST_PCH)
+  if(PERMAFROST_QUICK_COMPILE)
     target_precompile_headers(${target} REUSE_FROM permafrost_test_pch)
+    # Tests instantiate much the same; together they do it once.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
   if(PERMAFROST_BUILD_SOFTCUDA AND TARGET permafrost_softcuda)
     add_dependencies(${target} permafrost_softcuda)

@@ -17,7 +17,7 @@ target_compile_options(permafrost_warnings INTERFACE
 # for it: headers of other libraries alone, so that a source cannot lean on one of
 # ours that it does not name.
 function(permafrost_reuse_library_pch target)
-  if(NOT PERMAFROST_PCH)
+  if(NOT PERMAFROST_QUICK_COMPILE)
     return()
   endif()
   if(NOT TARGET permafrost_library_pch)

@@ -56,6 +56,13 @@ absl::Status Lane::Drain() const {
   return Annotate(status, absl::StrCat("draining lane '", name(), "'"));
 }
 
+absl::Status Lane::Settle() const {
+  const absl::Status status = Drain();
+  // When this fails too, the context is broken and no copy runs any more.
+  if (!status.ok()) (void)Drain();
+  return status;
+}
+
 #ifdef PERMAFROST_CHECKED
 
 namespace {

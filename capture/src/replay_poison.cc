@@ -135,9 +135,9 @@ absl::StatusOr<std::vector<GuardGaps::Damage>> GuardGaps::Check(
         "cuMemcpyDtoHAsync", absl::StrCat("guard behind '", gap.buffer, "'"));
     if (!status.ok()) break;
   }
-  const absl::Status drained = lane.Drain();
+  const absl::Status settled = lane.Settle();
   PERMAFROST_RETURN_IF_ERROR(status);
-  PERMAFROST_RETURN_IF_ERROR(drained);
+  PERMAFROST_RETURN_IF_ERROR(settled);
 
   std::vector<Damage> damages;
   for (const Gap& gap : gaps_) {

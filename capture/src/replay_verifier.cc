@@ -155,9 +155,9 @@ class VerifyRun {
                    absl::StrCat("reading '", options_.outputs[i].name, "'"));
     }
     // The copies write into `outputs` until then.
-    const absl::Status drained = lane_.Drain();
+    const absl::Status settled = lane_.Settle();
     PERMAFROST_RETURN_IF_ERROR(status);
-    PERMAFROST_RETURN_IF_ERROR(drained);
+    PERMAFROST_RETURN_IF_ERROR(settled);
     return outputs;
   }
 

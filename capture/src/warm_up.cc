@@ -65,7 +65,7 @@ class StateCopy {
   }
 
  private:
-  // Copies every buffer, and drains whatever happens: the driver may touch the
+  // Copies every buffer, and settles whatever happens: the driver may touch the
   // host memory until then.
   template <typename Copy>
   absl::Status ForEach(const Lane& lane, absl::string_view call,
@@ -77,8 +77,8 @@ class StateCopy {
                         absl::StrCat(what, ": '", buffer.name, "'"));
       if (!status.ok()) break;
     }
-    const absl::Status drained = lane.Drain();
-    return status.ok() ? drained : status;
+    const absl::Status settled = lane.Settle();
+    return status.ok() ? settled : status;
   }
 
   std::vector<std::pair<BufferRef, std::vector<std::byte>>> saved_;

@@ -8,6 +8,7 @@ set(SOFTCUDA_EXEC_SOURCES
   src/ptx/decoder.cc
   src/ptx/decoder_flow.cc
   src/ptx/decoder_operands.cc
+  src/ptx/image_cache.cc
   src/ptx/lexer.cc
   src/ptx/module.cc
   src/ptx/parser.cc
@@ -34,7 +35,8 @@ set(_softcuda_plain_groups alu_approx alu_half alu_rounded async_copy atomics
   control)
 set(_softcuda_isas base)
 set(_softcuda_v3_flags -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$"
+   AND NOT PERMAFROST_QUICK_COMPILE)
   list(APPEND _softcuda_isas v3)
   set_source_files_properties(src/exec/form_table.cc PROPERTIES
     COMPILE_DEFINITIONS SOFTCUDA_HAVE_ISA_V3=1)

@@ -18,6 +18,8 @@
 
 namespace permafrost::testing {
 
+inline constexpr DecodeMetaMode kFull = DecodeMetaMode::kFull;
+inline constexpr DecodeMetaMode kDelta = DecodeMetaMode::kDelta;
 inline constexpr int64_t kTestKvBlock = 4;
 inline constexpr int64_t kTestMaxSeqLen = 64;
 inline constexpr int64_t kTestMaxBlocks = kTestMaxSeqLen / kTestKvBlock + 1;

@@ -14,6 +14,8 @@
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kDelta;
+using ::permafrost::testing::kFull;
 using ::permafrost::testing::kTestMaxBlocks;
 using ::permafrost::testing::StatusIs;
 using ::permafrost::testing::TestBatch;
@@ -21,9 +23,6 @@ using ::permafrost::testing::TestMetaLimits;
 using ::permafrost::testing::TestSequence;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr DecodeMetaMode kFull = DecodeMetaMode::kFull;
-constexpr DecodeMetaMode kDelta = DecodeMetaMode::kDelta;
 
 /// A history, and steps that follow one another.
 class DecodeMetaHistoryTest : public ::testing::Test {

@@ -21,6 +21,8 @@
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kDelta;
+using ::permafrost::testing::kFull;
 using ::permafrost::testing::kTestDummyBlock;
 using ::permafrost::testing::kTestDummyState;
 using ::permafrost::testing::kTestKvBlock;
@@ -33,9 +35,6 @@ using ::permafrost::testing::TestSequence;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr DecodeMetaMode kFull = DecodeMetaMode::kFull;
-constexpr DecodeMetaMode kDelta = DecodeMetaMode::kDelta;
 
 DecodeMetaLayout Layout(int64_t batch, int64_t drafts = 0, bool mrope = false,
                         bool csr = false) {

@@ -22,6 +22,7 @@ namespace permafrost {
 namespace {
 
 using ::permafrost::testing::FiguresOf;
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::Parse;
 using ::permafrost::testing::PresetFigures;
 using ::permafrost::testing::PresetTexts;
@@ -33,7 +34,6 @@ using ::testing::HasSubstr;
 using Json = nlohmann::json;
 using Reader = std::function<absl::StatusOr<ModelConfig>(const Json&)>;
 
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr const char* kExpertKeys[] = {"num_experts", "n_routed_experts",
                                        "num_local_experts"};
 

@@ -16,6 +16,7 @@
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::Parse;
 using ::permafrost::testing::PresetFigures;
 using ::permafrost::testing::StatusIs;
@@ -27,8 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 using enum LayerKind;
-
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 /// A granite with `layers` and everything that its Mamba layers need.
 Json Granite(const Json& layers) {

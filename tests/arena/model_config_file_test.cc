@@ -7,18 +7,19 @@
 #include <fstream>
 #include <string>
 
+#include "arena/model_presets.h"
 #include "permafrost/arena/model_config.h"
 #include "support/status_matchers.h"
 
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr char kLlama[] =
     R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1,
         "num_attention_heads": 1, "vocab_size": 10, "intermediate_size": 8})";

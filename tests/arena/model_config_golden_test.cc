@@ -32,6 +32,7 @@ using ::permafrost::testing::ConfigFromFigures;
 using ::permafrost::testing::FindSize;
 using ::permafrost::testing::GoldenLimits;
 using ::permafrost::testing::GoldenModels;
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::Parse;
 using ::permafrost::testing::PresetTexts;
 using ::permafrost::testing::StatusIs;
@@ -40,8 +41,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 /// Every figure of a config under its own name.
 std::map<std::string, int64_t> FiguresOf(const ModelConfig& config) {

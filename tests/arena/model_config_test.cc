@@ -8,18 +8,21 @@
 #include <cstdint>
 #include <string>
 
+#include "arena/model_presets.h"
 #include "nlohmann/json.hpp"
 #include "support/status_matchers.h"
 
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kInvalid;
+using ::permafrost::testing::Parse;
 using ::permafrost::testing::StatusIs;
+using ::permafrost::testing::With;
+using ::permafrost::testing::Without;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
-
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 Json Qwen3Moe() {
   return {{"model_type", "qwen3_moe"},   {"hidden_size", 2048},
@@ -61,20 +64,6 @@ Json Llama() {
           {"num_hidden_layers", 32},   {"num_attention_heads", 32},
           {"num_key_value_heads", 8},  {"vocab_size", 128256},
           {"intermediate_size", 14336}};
-}
-
-absl::StatusOr<ModelConfig> Parse(const Json& json) {
-  return ParseModelConfig(json.dump(), "test.json");
-}
-
-Json With(Json json, const char* key, Json value) {
-  json[key] = std::move(value);
-  return json;
-}
-
-Json Without(Json json, const char* key) {
-  json.erase(key);
-  return json;
 }
 
 TEST(ModelConfigTest, ReadsQwen3Moe) {
@@ -140,10 +129,11 @@ TEST(ModelConfigTest, ReadsNestedTextAndNothingBesideIt) {
 }
 
 TEST(ModelConfigTest, TakesTheOuterFamilyWhereTheNestedTextHasNone) {
-  const Json nested = {{"model_type", "qwen3_moe"},
-                       {"text_config", Without(Qwen3Moe(), "model_type")}};
+  Json nested = {{"model_type", "qwen3_moe"},
+                 {"text_config", Without(Qwen3Moe(), "model_type")}};
   EXPECT_OK(Parse(nested));
-  EXPECT_THAT(Parse(With(nested, "text_config", 3)),
+  nested["text_config"] = 3;
+  EXPECT_THAT(Parse(nested),
               StatusIs(kInvalid, HasSubstr("'text_config': got 3")));
   EXPECT_OK(Parse(With(Qwen3Moe(), "text_config", nullptr)));
 }

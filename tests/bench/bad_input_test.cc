@@ -35,7 +35,7 @@ std::string WithKeys(const nlohmann::json& replace) {
   return TinyConfig(replace);
 }
 
-const BadInputCase kCases[] = {
+const BadInputCase kBadInputs[] = {
     {"MissingConfig",
      {"--config=/nonexistent/config.json"},
      "",
@@ -124,12 +124,12 @@ TEST_P(BadInputTest, IsNamedAndRefused) {
   EXPECT_THAT(result.out, Not(HasSubstr("driver:")));
 }
 
-std::string NameOf(const ::testing::TestParamInfo<BadInputCase>& info) {
+std::string NameOfInput(const ::testing::TestParamInfo<BadInputCase>& info) {
   return info.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadInputTest, ::testing::ValuesIn(kCases),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Inputs, BadInputTest, ::testing::ValuesIn(kBadInputs),
+                         NameOfInput);
 
 class DriverInputTest : public ::testing::Test {
  protected:

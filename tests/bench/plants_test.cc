@@ -31,7 +31,7 @@ struct PlantCase {
   std::vector<const char*> named;
 };
 
-const PlantCase kCases[] = {
+const PlantCase kPlants[] = {
     {"builder-skips-total", true, false, {"moe_fp8_scratch"}},
     {"consumer-reads-past-total",
      true,
@@ -51,7 +51,7 @@ const PlantCase kCases[] = {
     {"changed-node-param", false, true, {"moe_combine"}},
 };
 
-std::string NameOf(const ::testing::TestParamInfo<PlantCase>& info) {
+std::string NameOfPlant(const ::testing::TestParamInfo<PlantCase>& info) {
   std::string name;
   for (absl::string_view part : absl::StrSplit(info.param.name, '-')) {
     std::string word(part);
@@ -102,13 +102,14 @@ TEST_P(PlantTest, IsFoundAndNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PlantTest, ::testing::ValuesIn(kCases), NameOf);
+INSTANTIATE_TEST_SUITE_P(Plants, PlantTest, ::testing::ValuesIn(kPlants),
+                         NameOfPlant);
 
 TEST(PlantHelpTest, ListsExactlyTheFaultsThatAreTested) {
   const ProgramResult result = RunReplayLatency({"--plant=help"});
   EXPECT_EQ(result.exit_code, 0);
   std::string names;
-  for (const PlantCase& plant : kCases)
+  for (const PlantCase& plant : kPlants)
     absl::StrAppend(&names, plant.name, "\n");
   EXPECT_EQ(result.out, names);
   EXPECT_EQ(result.err, "");

@@ -57,6 +57,34 @@ TEST_F(LaneTest, DrainWaitsForTheWork) {
   EXPECT_EQ(value, 42u);
 }
 
+// The memory that copies write to may go when it returns.
+TEST_F(LaneTest, SettleWaitsForTheWorkAlsoWhenAWaitFails) {
+  PERMAFROST_NEEDS_SOFTCUDA();
+  const auto faulting = FaultingDriver::Wrap(driver());
+  ASSERT_OK_AND_ASSIGN(const ContextRef context,
+                       Context::RetainPrimary(faulting->driver()));
+  const Context::Scope scope = context->MakeCurrent();
+  ASSERT_OK_AND_ASSIGN(const Lane lane, Lane::Create(context, "decode"));
+  ASSERT_OK_AND_ASSIGN(const DeviceBuffer memory,
+                       DeviceBuffer::Allocate(context, 4));
+  ASSERT_TRUE(soft()->SetOption("late_work", "1"));
+  for (const bool settles : {false, true}) {
+    uint32_t value = 0;
+    ASSERT_EQ(api().MemsetD32Async(memory.get(), 42, 1, lane.stream()),
+              CUDA_SUCCESS);
+    ASSERT_EQ(api().MemcpyDtoHAsync(&value, memory.get(), sizeof(value),
+                                    lane.stream()),
+              CUDA_SUCCESS);
+    faulting->FailCall(1, CUDA_ERROR_LAUNCH_FAILED, "cuStreamSynchronize");
+    EXPECT_THAT(
+        settles ? lane.Settle() : lane.Drain(),
+        StatusIs(absl::StatusCode::kInternal, HasSubstr("lane 'decode'")));
+    EXPECT_EQ(value, settles ? 42u : 0u);
+    EXPECT_OK(lane.Drain());
+  }
+  ASSERT_TRUE(soft()->SetOption("late_work", "0"));
+}
+
 TEST_F(LaneTest, AFailedDrainNamesTheLane) {
   const auto faulting = FaultingDriver::Wrap(driver());
   ASSERT_OK_AND_ASSIGN(const ContextRef context,

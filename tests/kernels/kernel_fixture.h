@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -28,6 +29,9 @@
 #include "status_matchers.h"
 
 namespace permafrost::kernels::testing {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// How a test's launches reach the device.
 enum class LaunchMode { kEager, kCaptured, kReplayed3 };

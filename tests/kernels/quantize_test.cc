@@ -14,9 +14,6 @@
 namespace permafrost::kernels::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 std::vector<uint32_t> Bits(const std::vector<float>& values) {
   std::vector<uint32_t> bits;
   for (float value : values) bits.push_back(std::bit_cast<uint32_t>(value));

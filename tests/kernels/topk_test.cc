@@ -13,9 +13,6 @@
 namespace permafrost::kernels::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
 class TopKTest : public KernelModeTest {
  protected:
   void ExpectEqualsOracle(const std::vector<float>& logits, int64_t rows,

@@ -12,6 +12,7 @@
 #include "memory/address_space.h"
 #include "ptx/assemble.h"
 #include "ptx/decoder.h"
+#include "ptx/image_cache.h"
 #include "ptx/parser.h"
 
 namespace softcuda::ptx {
@@ -259,9 +260,9 @@ bool LinkDeviceRuntime(Syntax* syntax, std::string* message) {
   return true;
 }
 
-std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
-                                  int capability, LoadError* error,
-                                  int device) {
+std::shared_ptr<const Module> LoadImage(const void* image, size_t bytes,
+                                        int capability, LoadError* error,
+                                        int device) {
   LoadError ignored;
   if (error == nullptr) error = &ignored;
   *error = LoadError();
@@ -271,17 +272,24 @@ std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
     error->message = choice.message;
     return nullptr;
   }
+  std::shared_ptr<const Module> module =
+      ImageCache::Get().Find(choice.text, capability);
+  if (module != nullptr) return module;
   Syntax syntax;
   if (!Parse(choice.text, &syntax, &error->message) ||
       !LinkDeviceRuntime(&syntax, &error->message)) {
     error->code = CUDA_ERROR_INVALID_PTX;
     return nullptr;
   }
-  return ModuleBuilder(syntax, capability, error, device).Build();
+  module = ModuleBuilder(syntax, capability, error, device).Build();
+  if (module != nullptr && module->globals().empty()) {
+    ImageCache::Get().Add(choice.text, capability, module);
+  }
+  return module;
 }
 
-std::unique_ptr<Module> LoadImage(const void* image, int capability,
-                                  LoadError* error, int device) {
+std::shared_ptr<const Module> LoadImage(const void* image, int capability,
+                                        LoadError* error, int device) {
   const std::optional<size_t> bytes = image::ImageBytes(image);
   return LoadImage(image, bytes.value_or(0), capability, error, device);
 }

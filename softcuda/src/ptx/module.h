@@ -108,15 +108,15 @@ struct LoadError {
 ///   interpreter does not have; UNSUPPORTED_PTX_VERSION; OUT_OF_MEMORY when the
 ///   variables do not fit the device.
 /// Variables are placed on `device`; where that is negative, on the first one,
-/// open to all.
+/// open to all. An image without variables may be one that was loaded before.
 /// Threads: any.
-std::unique_ptr<Module> LoadImage(const void* image, int capability,
-                                  LoadError* error, int device = 0);
+std::shared_ptr<const Module> LoadImage(const void* image, int capability,
+                                        LoadError* error, int device = 0);
 
 /// The same for an image whose size is known: nothing past `bytes` is read.
-std::unique_ptr<Module> LoadImage(const void* image, size_t bytes,
-                                  int capability, LoadError* error,
-                                  int device = 0);
+std::shared_ptr<const Module> LoadImage(const void* image, size_t bytes,
+                                        int capability, LoadError* error,
+                                        int device = 0);
 
 }  // namespace softcuda::ptx
 

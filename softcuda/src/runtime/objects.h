@@ -85,7 +85,7 @@ struct Capture {
 /// graphs, keep it alive after cuModuleUnload.
 struct LoadedModule {
   CUmodule handle = nullptr;
-  std::unique_ptr<ptx::Module> image;
+  std::shared_ptr<const ptx::Module> image;
   CUlibrary library = nullptr;  // null for a module of its own
   int device = 0;               // of a module of its own
   std::atomic<bool> unloaded{false};

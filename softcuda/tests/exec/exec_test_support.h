@@ -118,7 +118,7 @@ class Loaded {
   }
 
   ptx::LoadError error_;
-  std::unique_ptr<ptx::Module> module_;
+  std::shared_ptr<const ptx::Module> module_;
   check::Reporter reporter_;
 };
 

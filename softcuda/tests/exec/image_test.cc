@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exec_test_support.h"
+#include "ptx/image_cache.h"
 
 namespace softcuda::testing {
 namespace {
@@ -249,6 +250,44 @@ std::string RichText() {
       bra.uni LOOP;
       DONE: ret;
     })");
+}
+
+TEST(ImageTest, AnImageThatIsLoadedAgainIsDecodedOnce) {
+  const std::string text = KernelFor("sm_80", "k");
+  ptx::LoadError error;
+  const auto first = ptx::LoadImage(text.c_str(), 90, &error);
+  ASSERT_NE(first, nullptr) << error.message;
+  const std::string copy = text;
+  EXPECT_EQ(ptx::LoadImage(copy.c_str(), 90, &error), first);
+  EXPECT_NE(ptx::LoadImage(copy.c_str(), 80, &error), first);
+  EXPECT_NE(ptx::LoadImage(KernelFor("sm_80", "l").c_str(), 90, &error), first);
+}
+
+TEST(ImageTest, ImagesLoadedLongAgoAreDecodedAnew) {
+  const std::string text = KernelFor("sm_80", "long_ago");
+  ptx::LoadError error;
+  const auto first = ptx::LoadImage(text.c_str(), 90, &error);
+  for (size_t k = 0; k < ptx::ImageCache::kImages; ++k) {
+    const std::string other = KernelFor("sm_80", "k" + std::to_string(k));
+    ASSERT_NE(ptx::LoadImage(other.c_str(), 90, &error), nullptr);
+  }
+  const auto again = ptx::LoadImage(text.c_str(), 90, &error);
+  EXPECT_NE(again, first);
+  // Who holds it still has it.
+  EXPECT_NE(first->Find("long_ago"), nullptr);
+}
+
+TEST(ImageTest, EachLoadHasVariablesOfItsOwn) {
+  const std::string text =
+      ".version 9.0\n.target sm_80\n.address_size 64\n"
+      ".visible .global .u32 count = 7;\n.visible .entry k() { ret; }\n";
+  ptx::LoadError error;
+  const auto first = ptx::LoadImage(text.c_str(), 90, &error);
+  const auto second = ptx::LoadImage(text.c_str(), 90, &error);
+  ASSERT_NE(first, nullptr) << error.message;
+  ASSERT_NE(second, nullptr) << error.message;
+  EXPECT_NE(first->FindGlobal("count")->address,
+            second->FindGlobal("count")->address);
 }
 
 // Loads from an allocation of exactly that size, so that AddressSanitizer sees

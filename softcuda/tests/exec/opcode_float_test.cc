@@ -52,7 +52,7 @@ float RoundOnce(float (*op)(float, float, float), float a, float b, float c) {
 }
 
 template <class T>
-void AddArithmetic(const std::string& t, std::vector<OpcodeCase>* cases) {
+void AddFloatArithmetic(const std::string& t, std::vector<OpcodeCase>* cases) {
   for (const std::string round : {"", ".rn"}) {
     cases->push_back(Op(
         "add" + round + t, +[](T a, T b) { return a + b; }));
@@ -96,8 +96,8 @@ void AddArithmetic(const std::string& t, std::vector<OpcodeCase>* cases) {
 
 TEST(OpcodeFloatTest, Arithmetic) {
   std::vector<OpcodeCase> cases;
-  AddArithmetic<float>(".f32", &cases);
-  AddArithmetic<double>(".f64", &cases);
+  AddFloatArithmetic<float>(".f32", &cases);
+  AddFloatArithmetic<double>(".f64", &cases);
   CheckOpcodes(cases);
 }
 
@@ -367,13 +367,6 @@ D ToInteger(A x, A rounded) {
     return std::numeric_limits<D>::max();
   }
   return static_cast<D>(value);
-}
-
-template <class T>
-std::string TypeName() {
-  if constexpr (std::is_same_v<T, float>) return ".f32";
-  if constexpr (std::is_same_v<T, double>) return ".f64";
-  return (std::is_signed_v<T> ? ".s" : ".u") + std::to_string(8 * sizeof(T));
 }
 
 template <class D, class A>

@@ -85,7 +85,7 @@ typename Ops::T MinMax(typename Ops::T a, typename Ops::T b) {
 }
 
 template <class Ops>
-void AddArithmetic(std::vector<OpcodeCase>* cases) {
+void AddHalfArithmetic(std::vector<OpcodeCase>* cases) {
   using T = typename Ops::T;
   const std::string t = Ops::kName;
   cases->push_back(Op(
@@ -127,8 +127,8 @@ void AddArithmetic(std::vector<OpcodeCase>* cases) {
 
 TEST(OpcodeHalfTest, Arithmetic) {
   std::vector<OpcodeCase> cases;
-  AddArithmetic<F16Ops>(&cases);
-  AddArithmetic<Bf16Ops>(&cases);
+  AddHalfArithmetic<F16Ops>(&cases);
+  AddHalfArithmetic<Bf16Ops>(&cases);
   cases.push_back(Op(
       "add.sat.f16", +[](F16 a, F16 b) {
         return ToF16(Saturate(double{ToFloat(a)} + double{ToFloat(b)}));

@@ -99,6 +99,14 @@ std::function<uint64_t(const uint64_t*)> Wrap(R (*f)(A...),
 
 }  // namespace internal
 
+/// How PTX names an arithmetic type: ".s32", ".f64".
+template <class T>
+std::string TypeName() {
+  if constexpr (std::is_same_v<T, float>) return ".f32";
+  if constexpr (std::is_same_v<T, double>) return ".f64";
+  return (std::is_signed_v<T> ? ".s" : ".u") + std::to_string(8 * sizeof(T));
+}
+
 /// A case from a function without captures: its argument types say what the
 /// operands are.
 template <class R, class... A>

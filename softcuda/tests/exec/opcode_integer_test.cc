@@ -23,12 +23,7 @@ using S64 = int64_t;
 using I128 = __int128;
 
 template <class T>
-std::string TypeName() {
-  return (std::is_signed_v<T> ? ".s" : ".u") + std::to_string(8 * sizeof(T));
-}
-
-template <class T>
-void AddArithmetic(std::vector<OpcodeCase>* cases) {
+void AddIntegerArithmetic(std::vector<OpcodeCase>* cases) {
   const std::string t = TypeName<T>();
   cases->push_back(Op(
       "add" + t, +[](T a, T b) { return T(I128(a) + b); }));
@@ -75,12 +70,12 @@ void AddWide(std::vector<OpcodeCase>* cases) {
 
 TEST(OpcodeIntegerTest, Arithmetic) {
   std::vector<OpcodeCase> cases;
-  AddArithmetic<U16>(&cases);
-  AddArithmetic<S16>(&cases);
-  AddArithmetic<U32>(&cases);
-  AddArithmetic<S32>(&cases);
-  AddArithmetic<U64>(&cases);
-  AddArithmetic<S64>(&cases);
+  AddIntegerArithmetic<U16>(&cases);
+  AddIntegerArithmetic<S16>(&cases);
+  AddIntegerArithmetic<U32>(&cases);
+  AddIntegerArithmetic<S32>(&cases);
+  AddIntegerArithmetic<U64>(&cases);
+  AddIntegerArithmetic<S64>(&cases);
   AddWide<U16, U32>(&cases);
   AddWide<S16, S32>(&cases);
   AddWide<U32, U64>(&cases);

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kAlloc = 0x10000000;    // 1000 bytes
 constexpr uint64_t kMapping = 0x20000000;  // two mappings of 0x1000
 constexpr uint64_t kReservationBytes = 0x4000;
-constexpr uint64_t kHeap =
+constexpr uint64_t kBase =
     kMapping;  // over the first mapping and half the next
 
 // An allocation, a reservation with two mappings, and a sub-allocator's heap
@@ -45,15 +45,15 @@ class SnapshotTest : public ::testing::Test {
                                 RangeKind::kVmmMapping, second_access_)};
     tables_.reservations = {{kMapping, kMapping + kReservationBytes}};
     tables_.freed = {{0x30000000, 0x30000100, "device allocation 3"}};
-    regions_.RegisterHeap("arena", kHeap, 0x1800,
+    regions_.RegisterHeap("arena", kBase, 0x1800,
                           RegionTable::Usage::kSubAllocator);
-    AddRegion("a", kHeap, 64);
-    AddRegion("b", kHeap + 128, 0x1000);
+    AddRegion("a", kBase, 64);
+    AddRegion("b", kBase + 128, 0x1000);
     tables_.pieces = regions_.pieces();
     snapshot_ = std::make_unique<Snapshot>(tables_);
   }
   void AddRegion(const std::string& name, uint64_t base, uint64_t bytes) {
-    ASSERT_TRUE(regions_.AddRegion(kHeap, base, bytes));
+    ASSERT_TRUE(regions_.AddRegion(kBase, base, bytes));
     ASSERT_TRUE(regions_.NameRegion(base, name));
   }
 
@@ -79,14 +79,14 @@ TEST_F(SnapshotTest, IntervalsEndWhereTheAnswerChanges) {
     Access access;
   } cases[] = {
       {kAlloc + 999, kAlloc, kAlloc + 1000, Access::kReadWrite},
-      {kHeap + 10, kHeap, kHeap + 64, Access::kReadWrite},
-      {kHeap + 64, kHeap + 64, kHeap + 128, Access::kNone},
+      {kBase + 10, kBase, kBase + 64, Access::kReadWrite},
+      {kBase + 64, kBase + 64, kBase + 128, Access::kNone},
       // 'b' is cut where the physical block changes.
-      {kHeap + 128, kHeap + 128, kHeap + 0x1000, Access::kReadWrite},
-      {kHeap + 0x1000, kHeap + 0x1000, kHeap + 0x1080, Access::kReadWrite},
-      {kHeap + 0x1080, kHeap + 0x1080, kHeap + 0x1800, Access::kNone},
+      {kBase + 128, kBase + 128, kBase + 0x1000, Access::kReadWrite},
+      {kBase + 0x1000, kBase + 0x1000, kBase + 0x1080, Access::kReadWrite},
+      {kBase + 0x1080, kBase + 0x1080, kBase + 0x1800, Access::kNone},
       // Mapped, but behind the heap.
-      {kHeap + 0x1800, kHeap + 0x1800, kHeap + 0x2000, Access::kReadWrite},
+      {kBase + 0x1800, kBase + 0x1800, kBase + 0x2000, Access::kReadWrite},
   };
   for (const auto& c : cases) {
     const Interval interval = At(c.address);
@@ -114,25 +114,25 @@ TEST_F(SnapshotTest, TheShadowBelongsToTheBlock) {
   Build();
   InitShadow* const shadow =
       tables_.ranges[2].block->EnsureShadow(/*starts_undefined=*/false);
-  const Interval interval = At(kHeap + 0x1040);
+  const Interval interval = At(kBase + 0x1040);
   EXPECT_EQ(interval.shadow, shadow);
   EXPECT_EQ(interval.shadow_offset, 0u);
-  EXPECT_EQ(At(kHeap + 0x1900).shadow_offset, 0x800u);
-  EXPECT_EQ(At(kHeap + 0x900).shadow, nullptr);
+  EXPECT_EQ(At(kBase + 0x1900).shadow_offset, 0x800u);
+  EXPECT_EQ(At(kBase + 0x900).shadow, nullptr);
 }
 
 TEST_F(SnapshotTest, DescribesRegionsByName) {
   Build();
-  EXPECT_EQ(Text(kHeap + 16, 4), "a+0x10 (64 bytes)");
-  EXPECT_EQ(Text(kHeap + 62, 4),
+  EXPECT_EQ(Text(kBase + 16, 4), "a+0x10 (64 bytes)");
+  EXPECT_EQ(Text(kBase + 62, 4),
             "a+0x3e (64 bytes), running 2 bytes past its end");
-  EXPECT_EQ(Text(kHeap + 64),
+  EXPECT_EQ(Text(kBase + 64),
             "1 byte past the end of 'a' (64 bytes) and 64 bytes before 'b', in "
             "heap 'arena'");
-  EXPECT_EQ(Text(kHeap + 127),
+  EXPECT_EQ(Text(kBase + 127),
             "64 bytes past the end of 'a' (64 bytes) and 1 byte before 'b', in "
             "heap 'arena'");
-  EXPECT_EQ(Text(kHeap + 0x1080),
+  EXPECT_EQ(Text(kBase + 0x1080),
             "1 byte past the end of 'b' (4096 bytes), in heap 'arena'");
 }
 
@@ -156,16 +156,16 @@ TEST_F(SnapshotTest, DescribesAllocationsAndWhatLiesAround) {
 TEST_F(SnapshotTest, SaysWhyARegionCannotBeUsed) {
   second_access_ = Access::kNone;
   Build();
-  EXPECT_EQ(Text(kHeap + 0x1040),
+  EXPECT_EQ(Text(kBase + 0x1040),
             "b+0xfc0 (4096 bytes), mapped but no access set (cuMemSetAccess)");
   tables_.ranges.pop_back();
   snapshot_ = std::make_unique<Snapshot>(tables_);
-  EXPECT_EQ(Text(kHeap + 0x1040), "b+0xfc0 (4096 bytes), not mapped");
-  regions_.SetRegionAccess(kHeap, Access::kRead);
+  EXPECT_EQ(Text(kBase + 0x1040), "b+0xfc0 (4096 bytes), not mapped");
+  regions_.SetRegionAccess(kBase, Access::kRead);
   tables_.pieces = regions_.pieces();
   snapshot_ = std::make_unique<Snapshot>(tables_);
-  EXPECT_EQ(Text(kHeap), "a+0x0 (64 bytes), read-only");
-  EXPECT_EQ(At(kHeap).access, Access::kRead);
+  EXPECT_EQ(Text(kBase), "a+0x0 (64 bytes), read-only");
+  EXPECT_EQ(At(kBase).access, Access::kRead);
 }
 
 TEST_F(SnapshotTest, TheHostSeesMappingsAndNotRegions) {

@@ -23,8 +23,6 @@ using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
-
 // Keeps a stream busy until it is opened.
 class Latch {
  public:
@@ -89,10 +87,10 @@ TEST_P(SleepStreamsTest, ABusyDeclaredStreamIsRefusedByNameAndLaterTaken) {
     const Context::Scope scope = context()->MakeCurrent();
     latch().Block(api(), stream());
   }
-  EXPECT_THAT(
-      arena().Sleep({.busy = BusyPolicy::kRefuse}),
-      StatusIs(kPrecondition, AllOf(HasSubstr("declared stream 'copies'"),
-                                    HasSubstr("work in flight"))));
+  EXPECT_THAT(arena().Sleep({.busy = BusyPolicy::kRefuse}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("declared stream 'copies'"),
+                             HasSubstr("work in flight"))));
   EXPECT_FALSE(arena().view().IsAsleep("state"));
   latch().Open();
   const Context::Scope scope = context()->MakeCurrent();
@@ -114,7 +112,8 @@ TEST_P(SleepStreamsTest, B115ABusyLaneOfALeaseIsRefusedByName) {
     latch().Block(api(), stream());
   }
   EXPECT_THAT(arena().Sleep({.busy = BusyPolicy::kRefuse}),
-              StatusIs(kPrecondition, HasSubstr("lane 'decode' has work")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("lane 'decode' has work")));
   latch().Open();
   // Two graphs of one lane are waited for once.
   faulting().ResetCounts();
@@ -181,8 +180,8 @@ TEST_P(SleepStreamsTest, ACapturingStreamRefusesBothAndItsCaptureSurvives) {
   ASSERT_OK(arena().Sleep({.tags = {"kv"}}));
   BeginCapture();
   for (const absl::Status& status : {arena().Sleep(), arena().Wake()}) {
-    EXPECT_THAT(status,
-                StatusIs(kPrecondition, HasSubstr("stream 'copies' captures")));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("stream 'copies' captures")));
   }
   EndCapture();
   EXPECT_FALSE(arena().view().IsAsleep("tables"));
@@ -202,7 +201,8 @@ TEST_P(SleepStreamsTest, ABlockingCaptureThatNobodyDeclaredRefusesBoth) {
               CUDA_SUCCESS);
   }
   for (const absl::Status& status : {arena().Sleep(), arena().Wake()}) {
-    EXPECT_THAT(status, StatusIs(kPrecondition, HasSubstr("end the capture")));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                 HasSubstr("end the capture")));
   }
   {
     const Context::Scope scope = context()->MakeCurrent();
@@ -217,7 +217,8 @@ TEST_P(SleepStreamsTest, ABlockingCaptureThatNobodyDeclaredRefusesBoth) {
 TEST_P(SleepStreamsTest, ALeaseRefusesReleaseOfASleepingArena) {
   ASSERT_OK(arena().Sleep());
   ASSERT_OK_AND_ASSIGN(std::optional<Lease> lease, arena().TakeLease("graph"));
-  EXPECT_THAT(arena().Release(), StatusIs(kPrecondition, HasSubstr("'graph'")));
+  EXPECT_THAT(arena().Release(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr("'graph'")));
   lease.reset();
   EXPECT_OK(arena().Release());
 }

@@ -52,6 +52,12 @@ class Lane {
   /// Errors: the driver's, of any work that failed since the last drain.
   absl::Status Drain() const;
 
+  /// `Drain` for who lets go of host memory next that copies on the lane use: a
+  /// wait that fails by itself leaves the copies running, so it is tried again.
+  ///
+  /// Errors: those of the first wait, also when the second one succeeds.
+  absl::Status Settle() const;
+
   bool operator==(const Lane& other) const { return state_ == other.state_; }
 
   /// Marks the calling thread as inside a call on the lane, for as long as the

@@ -160,30 +160,52 @@ void AddArithmetic(FormTable& t, const char* name) {
   AddTwo<Scalar<Bf16, Op, false, Clamp::kNone>>(t, name, ".rn", "bf16");
 }
 
+// One half of a packed pair, as compare.h loads what it compares.
+template <class Format, uint32_t kShift>
+struct HalfOfPair {
+  using Storage = uint32_t;
+  static SOFTCUDA_INLINE float Load(uint32_t pair) {
+    return Format::Load(static_cast<uint16_t>(pair >> kShift));
+  }
+};
+
+template <class Op, class Format>
+SOFTCUDA_INLINE uint32_t CompareLow(const Warp& w, uint32_t a, uint32_t b) {
+  return Comparison<Op, HalfOfPair<Format, 0>>::Of(w, a, b);
+}
+template <class Op, class Format>
+SOFTCUDA_INLINE uint32_t CompareHigh(const Warp& w, uint32_t a, uint32_t b) {
+  return Comparison<Op, HalfOfPair<Format, 16>>::Of(w, a, b);
+}
+
+__attribute__((noinline)) void WritePairWhere(uint32_t* to, uint32_t low,
+                                              uint32_t high, uint32_t yes,
+                                              uint32_t mask) {
+  ForLanes(to, mask, [=](uint32_t l) {
+    return (low >> l & 1) * yes | (high >> l & 1) * (yes << 16);
+  });
+}
+
 // setp on packed pairs: the first destination is the low half's.
 template <class Op, class Format>
 const Inst* ComparePair(Warp& w, const Inst& i, uint32_t mask) {
   const Combine how = static_cast<Combine>(i.imm);
-  const uint32_t* a = Lanes<uint32_t>(w, i.b);
-  const uint32_t* b = Lanes<uint32_t>(w, i.c);
   const uint32_t with = how == Combine::kNone ? 0 : Predicate(w, i.d);
-  for (uint32_t half = 0; half < 2; ++half) {
-    const uint32_t shift = 16 * half;
-    const uint32_t bits = BitsOf([=](uint32_t l) {
-      return Op::Do(Format::Load(static_cast<uint16_t>(a[l] >> shift)),
-                    Format::Load(static_cast<uint16_t>(b[l] >> shift)));
-    });
-    SetPredicate(w, half == 0 ? i.dst : i.a, Combined(how, bits, with), mask);
-  }
+  const uint32_t low = CompareLow<Op, Format>(w, i.b, i.c);
+  const uint32_t high = CompareHigh<Op, Format>(w, i.b, i.c);
+  SetPredicate(w, i.dst, Combined(how, low, with), mask);
+  SetPredicate(w, i.a, Combined(how, high, with), mask);
   return &i + 1;
 }
 
+// set on packed pairs: `kTrue` in the halves in which the comparison holds.
 template <class Op, class Format, uint16_t kTrue>
-struct SetHalf {
-  static SOFTCUDA_INLINE uint16_t Do(uint16_t a, uint16_t b) {
-    return Op::Do(Format::Load(a), Format::Load(b)) ? kTrue : uint16_t{0};
-  }
-};
+const Inst* SetPair(Warp& w, const Inst& i, uint32_t mask) {
+  const uint32_t low = CompareLow<Op, Format>(w, i.a, i.b);
+  const uint32_t high = CompareHigh<Op, Format>(w, i.a, i.b);
+  WritePairWhere(Lanes<uint32_t>(w, i.dst), low, high, kTrue, mask);
+  return &i + 1;
+}
 
 template <class Op, class Format>
 void AddPairCompare(FormTable& t, const char* op, const char* ftz,
@@ -195,18 +217,16 @@ void AddPairCompare(FormTable& t, const char* op, const char* ftz,
     t.AddParts({"setp.", op, names[k], ftz, ".", type, "x2|"},
                ComparePair<Op, Format>, "=p =p r r p", k + 1);
   }
-  using One = SetHalf<Op, Format, Format::kOne>;
   t.AddParts({"set.", op, ftz, ".", type, ".", type},
-             Binary<One, uint16_t, uint16_t, uint16_t>, "=h h h");
+             CompareToRegister<Op, Format, uint16_t, Format::kOne>, "=h h h");
   t.AddParts({"set.", op, ftz, ".", type, "x2.", type, "x2"},
-             Binary<Pair<One>, uint32_t, uint32_t, uint32_t>, "=r r r");
-  using Ones = SetHalf<Op, Format, 0xffff>;
+             SetPair<Op, Format, Format::kOne>, "=r r r");
   for (const char* to : {".u16", ".s16"}) {
     t.AddParts({"set.", op, ftz, to, ".", type},
-               Binary<Ones, uint16_t, uint16_t, uint16_t>, "=h h h");
+               CompareToRegister<Op, Format, uint16_t, 0xffff>, "=h h h");
   }
   t.AddParts({"set.", op, ftz, ".u32.", type, "x2"},
-             Binary<Pair<Ones>, uint32_t, uint32_t, uint32_t>, "=r r r");
+             SetPair<Op, Format, 0xffff>, "=r r r");
 }
 
 template <class Format>
@@ -217,14 +237,14 @@ void AddPairCompares(FormTable& t, const char* ftz, const char* type) {
   AddPairCompare<Le, Format>(t, "le", ftz, type);
   AddPairCompare<Gt, Format>(t, "gt", ftz, type);
   AddPairCompare<Ge, Format>(t, "ge", ftz, type);
-  AddPairCompare<Unordered<Ne>, Format>(t, "equ", ftz, type);
-  AddPairCompare<Unordered<Eq>, Format>(t, "neu", ftz, type);
-  AddPairCompare<Unordered<Ge>, Format>(t, "ltu", ftz, type);
-  AddPairCompare<Unordered<Gt>, Format>(t, "leu", ftz, type);
-  AddPairCompare<Unordered<Le>, Format>(t, "gtu", ftz, type);
-  AddPairCompare<Unordered<Lt>, Format>(t, "geu", ftz, type);
+  AddPairCompare<Not<Ne>, Format>(t, "equ", ftz, type);
+  AddPairCompare<Not<Eq>, Format>(t, "neu", ftz, type);
+  AddPairCompare<Not<Ge>, Format>(t, "ltu", ftz, type);
+  AddPairCompare<Not<Gt>, Format>(t, "leu", ftz, type);
+  AddPairCompare<Not<Le>, Format>(t, "gtu", ftz, type);
+  AddPairCompare<Not<Lt>, Format>(t, "geu", ftz, type);
   AddPairCompare<BothNumbers, Format>(t, "num", ftz, type);
-  AddPairCompare<Unordered<BothNumbers>, Format>(t, "nan", ftz, type);
+  AddPairCompare<Not<BothNumbers>, Format>(t, "nan", ftz, type);
 }
 
 }  // namespace

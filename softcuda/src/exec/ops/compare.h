@@ -34,26 +34,6 @@ struct Le {
     return a <= b;
   }
 };
-struct Gt {
-  template <class T>
-  static SOFTCUDA_INLINE bool Do(T a, T b) {
-    return a > b;
-  }
-};
-struct Ge {
-  template <class T>
-  static SOFTCUDA_INLINE bool Do(T a, T b) {
-    return a >= b;
-  }
-};
-// The unordered comparisons are the negations of the ordered opposites.
-template <class Opposite>
-struct Unordered {
-  template <class T>
-  static SOFTCUDA_INLINE bool Do(T a, T b) {
-    return !Opposite::Do(a, b);
-  }
-};
 struct BothNumbers {
   template <class T>
   static SOFTCUDA_INLINE bool Do(T a, T b) {
@@ -61,22 +41,56 @@ struct BothNumbers {
   }
 };
 
+// The rest are those above on swapped operands, or negated: an unordered
+// comparison is what its ordered opposite is not.
+template <class Op>
+struct Swapped {};
+template <class Op>
+struct Not {};
+using Gt = Swapped<Lt>;
+using Ge = Swapped<Le>;
+
 /// How setp combines its result with a third operand; Inst::imm.
 enum class Combine : int64_t { kNone, kAnd, kOr, kXor };
 
+/// A bit for each lane, set where `Op` holds between the lanes of two
+/// registers. Not inlined: five handlers share the loop, and it costs more to
+/// compile than a call costs to run.
 template <class Op, class Type>
-SOFTCUDA_INLINE uint32_t CompareLanes(const Warp& w, uint32_t a_slot,
-                                      uint32_t b_slot) {
-  using Storage = typename Type::Storage;
-  const Storage* a = Lanes<Storage>(w, a_slot);
-  const Storage* b = Lanes<Storage>(w, b_slot);
-  return BitsOf(
-      [=](uint32_t l) { return Op::Do(Type::Load(a[l]), Type::Load(b[l])); });
+struct Comparison {
+  __attribute__((noinline)) static uint32_t Of(const Warp& w, uint32_t a_slot,
+                                               uint32_t b_slot) {
+    using Storage = typename Type::Storage;
+    const Storage* a = Lanes<Storage>(w, a_slot);
+    const Storage* b = Lanes<Storage>(w, b_slot);
+    return BitsOf(
+        [=](uint32_t l) { return Op::Do(Type::Load(a[l]), Type::Load(b[l])); });
+  }
+};
+template <class Op, class Type>
+struct Comparison<Swapped<Op>, Type> {
+  static SOFTCUDA_INLINE uint32_t Of(const Warp& w, uint32_t a, uint32_t b) {
+    return Comparison<Op, Type>::Of(w, b, a);
+  }
+};
+template <class Op, class Type>
+struct Comparison<Not<Op>, Type> {
+  static SOFTCUDA_INLINE uint32_t Of(const Warp& w, uint32_t a, uint32_t b) {
+    return ~Comparison<Op, Type>::Of(w, a, b);
+  }
+};
+
+/// `yes` where the bit of a lane is set, 0 elsewhere.
+template <class D>
+__attribute__((noinline)) void WriteWhere(D* to, uint32_t bits, D yes,
+                                          uint32_t mask) {
+  ForLanes(to, mask,
+           [=](uint32_t l) { return (bits >> l & 1) != 0 ? yes : D{0}; });
 }
 
 template <class Op, class Type>
 const Inst* Compare(Warp& w, const Inst& i, uint32_t mask) {
-  SetPredicate(w, i.dst, CompareLanes<Op, Type>(w, i.a, i.b), mask);
+  SetPredicate(w, i.dst, Comparison<Op, Type>::Of(w, i.a, i.b), mask);
   return &i + 1;
 }
 
@@ -97,7 +111,7 @@ SOFTCUDA_INLINE uint32_t Combined(Combine how, uint32_t bits, uint32_t with) {
 // setp with a combination, one destination.
 template <class Op, class Type>
 const Inst* CompareAndCombine(Warp& w, const Inst& i, uint32_t mask) {
-  const uint32_t bits = CompareLanes<Op, Type>(w, i.a, i.b);
+  const uint32_t bits = Comparison<Op, Type>::Of(w, i.a, i.b);
   SetPredicate(w, i.dst,
                Combined(static_cast<Combine>(i.imm), bits, Predicate(w, i.c)),
                mask);
@@ -109,7 +123,7 @@ const Inst* CompareAndCombine(Warp& w, const Inst& i, uint32_t mask) {
 template <class Op, class Type>
 const Inst* CompareBoth(Warp& w, const Inst& i, uint32_t mask) {
   const Combine how = static_cast<Combine>(i.imm);
-  const uint32_t bits = CompareLanes<Op, Type>(w, i.b, i.c);
+  const uint32_t bits = Comparison<Op, Type>::Of(w, i.b, i.c);
   const uint32_t with = how == Combine::kNone ? 0 : Predicate(w, i.d);
   SetPredicate(w, i.dst, Combined(how, bits, with), mask);
   SetPredicate(w, i.a, Combined(how, ~bits, with), mask);
@@ -119,9 +133,8 @@ const Inst* CompareBoth(Warp& w, const Inst& i, uint32_t mask) {
 // set: all ones, or 1.0, where the comparison holds.
 template <class Op, class Type, class D, D kTrue>
 const Inst* CompareToRegister(Warp& w, const Inst& i, uint32_t mask) {
-  const uint32_t bits = CompareLanes<Op, Type>(w, i.a, i.b);
-  ForLanes(Lanes<D>(w, i.dst), mask,
-           [=](uint32_t l) { return (bits >> l & 1) != 0 ? kTrue : D{0}; });
+  const uint32_t bits = Comparison<Op, Type>::Of(w, i.a, i.b);
+  WriteWhere(Lanes<D>(w, i.dst), bits, kTrue, mask);
   return &i + 1;
 }
 
@@ -178,14 +191,14 @@ void AddFloatCompares(FormTable& t, const char* ftz, const char* type,
   AddCompare<Le, Type>(t, "le", type, r, ftz);
   AddCompare<Gt, Type>(t, "gt", type, r, ftz);
   AddCompare<Ge, Type>(t, "ge", type, r, ftz);
-  AddCompare<Unordered<Ne>, Type>(t, "equ", type, r, ftz);
-  AddCompare<Unordered<Eq>, Type>(t, "neu", type, r, ftz);
-  AddCompare<Unordered<Ge>, Type>(t, "ltu", type, r, ftz);
-  AddCompare<Unordered<Gt>, Type>(t, "leu", type, r, ftz);
-  AddCompare<Unordered<Le>, Type>(t, "gtu", type, r, ftz);
-  AddCompare<Unordered<Lt>, Type>(t, "geu", type, r, ftz);
+  AddCompare<Not<Ne>, Type>(t, "equ", type, r, ftz);
+  AddCompare<Not<Eq>, Type>(t, "neu", type, r, ftz);
+  AddCompare<Not<Ge>, Type>(t, "ltu", type, r, ftz);
+  AddCompare<Not<Gt>, Type>(t, "leu", type, r, ftz);
+  AddCompare<Not<Le>, Type>(t, "gtu", type, r, ftz);
+  AddCompare<Not<Lt>, Type>(t, "geu", type, r, ftz);
   AddCompare<BothNumbers, Type>(t, "num", type, r, ftz);
-  AddCompare<Unordered<BothNumbers>, Type>(t, "nan", type, r, ftz);
+  AddCompare<Not<BothNumbers>, Type>(t, "nan", type, r, ftz);
 }
 
 }  // namespace softcuda::exec::SOFTCUDA_ISA
