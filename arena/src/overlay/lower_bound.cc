@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace permafrost {
 namespace {
@@ -93,6 +95,78 @@ class FlowNetwork {
   std::vector<size_t> path_;
 };
 
+/// Branch and bound for the heaviest clique of the conflicts.
+class CliqueSearch {
+ public:
+  CliqueSearch(const RelationMatrix& relations,
+               const std::vector<int64_t>& item_bytes, HeaviestSet best,
+               int max_nodes)
+      : relations_(relations),
+        item_bytes_(item_bytes),
+        best_(std::move(best)),
+        nodes_left_(max_nodes) {}
+
+  HeaviestSet Run() {
+    std::vector<size_t> all(item_bytes_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    std::stable_sort(all.begin(), all.end(), [this](size_t a, size_t b) {
+      return item_bytes_[a] > item_bytes_[b];
+    });
+    Extend(all, 0);
+    return std::move(best_);
+  }
+
+ private:
+  bool Conflict(size_t a, size_t b) const {
+    return relations_.Of(a, b) == Relation::kConflict;
+  }
+
+  void Extend(std::vector<size_t> candidates, int64_t bytes) {
+    if (bytes > best_.bytes) best_ = {bytes, chosen_};
+    while (!candidates.empty()) {
+      if (nodes_left_-- <= 0) return;
+      if (bytes + MostOf(candidates) <= best_.bytes) return;
+      const size_t item = candidates.front();
+      candidates.erase(candidates.begin());
+      std::vector<size_t> rest;
+      for (const size_t other : candidates) {
+        if (Conflict(item, other)) rest.push_back(other);
+      }
+      chosen_.push_back(item);
+      Extend(std::move(rest), bytes + item_bytes_[item]);
+      chosen_.pop_back();
+    }
+  }
+
+  /// No clique of the candidates is heavier: of items that do not conflict it
+  /// has one at most.
+  int64_t MostOf(const std::vector<size_t>& candidates) const {
+    std::vector<std::vector<size_t>> groups;
+    int64_t most = 0;
+    for (const size_t item : candidates) {
+      const auto fits = [&](const std::vector<size_t>& group) {
+        return std::none_of(group.begin(), group.end(), [&](size_t other) {
+          return Conflict(item, other);
+        });
+      };
+      const auto group = std::find_if(groups.begin(), groups.end(), fits);
+      if (group != groups.end()) {
+        group->push_back(item);
+        continue;
+      }
+      groups.push_back({item});
+      most += item_bytes_[item];  // the group's largest: they come in order
+    }
+    return most;
+  }
+
+  const RelationMatrix& relations_;
+  const std::vector<int64_t>& item_bytes_;
+  HeaviestSet best_;
+  std::vector<size_t> chosen_;
+  int nodes_left_;
+};
+
 }  // namespace
 
 HeaviestSet FindHeaviestSet(const ChainOrder& order,
@@ -145,6 +219,13 @@ HeaviestSet FindHeaviestSet(const ChainOrder& order,
     }
   }
   return heaviest;
+}
+
+HeaviestSet FindConflictingSet(const RelationMatrix& relations,
+                               const std::vector<int64_t>& item_bytes,
+                               HeaviestSet at_least, int max_nodes) {
+  return CliqueSearch(relations, item_bytes, std::move(at_least), max_nodes)
+      .Run();
 }
 
 }  // namespace permafrost

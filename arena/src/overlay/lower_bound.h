@@ -29,6 +29,15 @@ struct HeaviestSet {
 HeaviestSet FindHeaviestSet(const ChainOrder& order,
                             const std::vector<int64_t>& item_bytes);
 
+/// A heavy set of items every two of which conflict, even if at different times
+/// and in different steps: what one address for each item cannot do without.
+///
+/// At least as heavy as `at_least`, which is such a set; the heaviest where
+/// `max_nodes` of the search are enough.
+HeaviestSet FindConflictingSet(const RelationMatrix& relations,
+                               const std::vector<int64_t>& item_bytes,
+                               HeaviestSet at_least, int max_nodes);
+
 }  // namespace permafrost
 
 #endif  // PERMAFROST_ARENA_SRC_OVERLAY_LOWER_BOUND_H_

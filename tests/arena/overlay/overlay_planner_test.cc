@@ -179,6 +179,20 @@ TEST(OverlayPlannerTest, OneAddressANameForAllOfItsRanges) {
   EXPECT_EQ(plan.bytes_on, 512);
 }
 
+TEST(OverlayPlannerTest, TheBoundKnowsConflictsOfDifferentMoments) {
+  // Two of the three are needed at any moment, and with one address each they
+  // need the bytes of three.
+  const StepDag step = Line({Op("w0", {}, {"a", "b"}), Op("w1", {}, {"b", "c"}),
+                             Op("w2", {}, {"c", "a"})});
+  ASSERT_OK_AND_ASSIGN(
+      const OverlaidPlan plan,
+      PlanArenaWithOverlay({Size("a", 256), Size("b", 256), Size("c", 256)},
+                           kFine, {step}));
+  ExpectGood(plan, {step});
+  EXPECT_EQ(plan.bytes_on, 768);
+  EXPECT_EQ(plan.bound_bytes, 768);
+}
+
 TEST(OverlayPlannerTest, WhatMustNotShareIsKeptApartWithItsReason) {
   StepDag step = Relay();
   step.ops.push_back(Op("state", {"carried"}, {"logits", "norm"}));

@@ -95,12 +95,12 @@ struct OverlaidPlan {
   int64_t bytes_on = 0;
   /// The buffers of `kept_apart`, in both sums above.
   int64_t pinned_bytes = 0;
-  /// No plan can be smaller than this: the pinned bytes, and for each segment
-  /// the heaviest set of live ranges of one step no two of which are ordered.
-  /// It is the exact optimum's bound where each live range may have an address
-  /// of its own, and so a lower bound for one address a name, which is what a
-  /// plan has; that optimum can lie above it. Several steps: the largest of
-  /// their bounds.
+  /// No plan with one address a name can be smaller than this: the pinned
+  /// bytes, and for each segment a set of buffers every two of which conflict.
+  /// The set is the heaviest of one moment of one step (live ranges no two of
+  /// which are ordered: with an address for each range this is exactly what is
+  /// needed at least), or where the placement stays above that, a heavier one
+  /// of buffers that conflict at different moments or in different steps.
   int64_t bound_bytes = 0;
   std::vector<KeptApart> kept_apart = {};  ///< in the order of the sizes
   int64_t placements_tried = 0;
