@@ -8,29 +8,14 @@
 #include <numeric>
 #include <utility>
 
+#include "overlay/random.h"
+
 namespace permafrost {
 namespace {
 
 using Order = std::vector<size_t>;
 
 enum class GapChoice { kTightest, kFirst };
-
-/// SplitMix64: small, and the same on every machine and library, which the
-/// standard's distributions are not.
-class Random {
- public:
-  /// A number below `limit`, which is positive.
-  size_t Below(size_t limit) {
-    state_ += 0x9e3779b97f4a7c15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return static_cast<size_t>((z ^ (z >> 31)) % limit);
-  }
-
- private:
-  uint64_t state_ = 1;
-};
 
 /// Places items in the order given, reusing its own memory.
 class Decoder {
