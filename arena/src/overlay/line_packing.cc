@@ -18,7 +18,7 @@ namespace permafrost {
 namespace {
 
 // The search calls itself once for each buffer that it has placed.
-constexpr size_t kMaxBuffers = 2'000;
+constexpr size_t kMaxBuffers = 1'000;
 
 /// Moments at which a set of buffers is needed that no other moment's contains;
 /// what holds there holds everywhere.

@@ -83,7 +83,16 @@ bool LineSearch::SolveParts(const std::vector<size_t>& unplaced, Last last) {
 bool LineSearch::Solve(const std::vector<size_t>& unplaced, Last last) {
   if (unplaced.empty()) return true;
   if (--nodes_left_ < 0) return false;
-  if (!LiftReleases(unplaced, last)) return false;
+  for (const size_t block : Candidates(unplaced, last)) {
+    if (TryBlock(unplaced, block)) return true;
+    if (gave_up()) return false;
+  }
+  return false;
+}
+
+std::vector<size_t> LineSearch::Candidates(const std::vector<size_t>& unplaced,
+                                           Last last) {
+  if (!LiftReleases(unplaced, last)) return {};
   Releases by_release;
   by_release.reserve(unplaced.size());
   for (const size_t block : unplaced) {
@@ -92,7 +101,7 @@ bool LineSearch::Solve(const std::vector<size_t>& unplaced, Last last) {
   std::sort(by_release.begin(), by_release.end());
   for (int round = 0; round < kRounds; ++round) {
     bool is_settled = true;
-    if (!StackSections(by_release, is_settled)) return false;
+    if (!StackSections(by_release, is_settled)) return {};
     if (is_settled) break;
     for (auto& [release, block] : by_release) release = lifted_[block];
     std::sort(by_release.begin(), by_release.end());
@@ -108,11 +117,7 @@ bool LineSearch::Solve(const std::vector<size_t>& unplaced, Last last) {
     if (release >= lowest_end) break;
     if (release == release_[block]) candidates.push_back(block);
   }
-  for (const size_t block : candidates) {
-    if (TryBlock(unplaced, block)) return true;
-    if (gave_up()) return false;
-  }
-  return false;
+  return candidates;
 }
 
 bool LineSearch::TryBlock(const std::vector<size_t>& unplaced, size_t placed) {

@@ -66,6 +66,11 @@ class LineSearch {
   /// @param unplaced  by their first section.
   bool SolveParts(const std::vector<size_t>& unplaced, Last last);
   bool Solve(const std::vector<size_t>& unplaced, Last last);
+  /// The blocks that can come next, the soonest first; none where there is no
+  /// way on. Apart from `Solve`, so that its memory is free again before the
+  /// search goes deeper.
+  std::vector<size_t> Candidates(const std::vector<size_t>& unplaced,
+                                 Last last);
   bool TryBlock(const std::vector<size_t>& unplaced, size_t placed);
 
   /// The earliest that each block can start, given that none starts before the

@@ -51,10 +51,10 @@ struct LinePacking {
 /// packing or proves that there is none. It knows time as a line only, so it
 /// serves to tell how good a plan for one stream can be.
 /// Errors: kInvalidArgument for no buffers, a life that is empty, bytes or a
-///   capacity below 1, more than 2,000 buffers, or a sum beyond 2^63-1, naming
+///   capacity below 1, more than 1,000 buffers, or a sum beyond 2^63-1, naming
 ///   the buffer.
 /// Threads: any. Capture: no driver call. Cost: a node costs buffers times
-///   moments at most.
+///   moments at most, and each buffer placed takes 1 KiB of stack or so.
 absl::StatusOr<LinePacking> PackLine(absl::Span<const LineBuffer> buffers,
                                      const LinePackingOptions& options);
 
