@@ -233,6 +233,45 @@ KERNEL k_local_array(const int* in, int* out) {
   out[threadIdx.x] = local[threadIdx.x & 7];
 }
 
+KERNEL k_dynamic_shared(const int* in, int* out) {
+  extern __shared__ int dynamic[];
+  dynamic[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = dynamic[(threadIdx.x + 37) % blockDim.x];
+}
+
+KERNEL k_grid_stride(const int* in, int* out, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+       i += gridDim.x * blockDim.x) {
+    out[i] = in[i];
+  }
+}
+
+KERNEL k_compare_and_swap_max(const int* in, int* best) {
+  const int mine = in[threadIdx.x];
+  int seen = atomicAdd(best, 0);
+  while (mine > seen) {
+    const int before = atomicCAS(best, seen, mine);
+    if (before == seen) break;
+    seen = before;
+  }
+}
+
+KERNEL k_ballot_compact(const int* in, int* out) {
+  const bool keep = in[threadIdx.x] > 6;
+  const unsigned votes = __ballot_sync(0xffffffffu, keep);
+  if (keep) out[__popc(votes & ((1u << threadIdx.x) - 1))] = in[threadIdx.x];
+}
+
+// One pointer into either memory.
+KERNEL k_generic_pointer(int* out, int use_shared) {
+  __shared__ int tile[64];
+  int* const at = use_shared != 0 ? tile : out + 64;
+  at[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  out[threadIdx.x] = at[63 - threadIdx.x];
+}
+
 // --- memcheck ---
 
 KERNEL f_write_past_end(int* out, int n) {

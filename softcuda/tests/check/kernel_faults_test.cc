@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -252,7 +253,15 @@ constexpr KernelCase kSound[] = {
     {"k_grid_wait_then_add", 4, 128, "in undef 512", nullptr, nullptr},
     {"k_vector_copy", 1, 128, "in undef", nullptr, nullptr},
     {"k_local_array", 1, 64, "in undef", nullptr, nullptr},
+    {"k_dynamic_shared", 1, 128, "in undef", nullptr, nullptr, 512},
+    {"k_grid_stride", 2, 64, "in undef 500", nullptr, nullptr},
+    {"k_compare_and_swap_max", 1, 128, "in out", nullptr, nullptr},
+    {"k_ballot_compact", 1, 32, "in undef", nullptr, nullptr},
+    {"k_generic_pointer", 1, 64, "undef 1", nullptr, nullptr},
 };
+
+static_assert(std::size(kFaults) >= 40);
+static_assert(std::size(kSound) >= 30);
 
 INSTANTIATE_TEST_SUITE_P(Kernels, SoundKernelTest, ::testing::ValuesIn(kSound),
                          NameOf);
