@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The permafrost authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdict "addresses stable", and the guards between buffers.
+// The verdict "addresses stable", the guards between buffers, and what a
+// checker of memory must see.
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::Floats;
 using ::permafrost::testing::kBufferBytes;
 using ::permafrost::testing::MakeScaleStep;
 using ::permafrost::testing::VerifierTest;
@@ -123,6 +125,30 @@ TEST_F(ReplayMemoryTest, WithoutGuardsNoGapIsCompared) {
   const VerifyReport report = Verify();
   EXPECT_EQ(report.guard_bytes, 0);
   EXPECT_TRUE(report.results_stable) << report.ToText();
+}
+
+// The sum is right whatever the tail holds, but it was read: only a checker of
+// undefined memory can tell.
+TEST_F(ReplayMemoryTest, AReadOfUndefinedScratchIsADriverReport) {
+  PERMAFROST_NEEDS_SOFTCUDA();
+  ASSERT_NO_FATAL_FAILURE(
+      CaptureStepForVerifier([&](const StepContext& step) -> absl::Status {
+        PERMAFROST_RETURN_IF_ERROR(
+            kernels().Scale(step.stream, step.arena.Find("state")->base,
+                            step.arena.Find("scratch")->base, 1, 0.0f));
+        return kernels().Scale(step.stream, step.arena.Find("output")->base,
+                               step.arena.Find("input")->base,
+                               Floats(step.bucket), 6.0f);
+      }));
+  soft()->SetQuiet(true);
+  const VerifyReport report = Verify();
+  EXPECT_FALSE(report.results_stable);
+  ASSERT_TRUE(Has(report, VerifyFindingKind::kDriverReport));
+  EXPECT_THAT(report.first_difference,
+              AllOf(HasSubstr("k_scale"), HasSubstr("scratch")));
+  options().use_softcuda_checks = false;
+  EXPECT_TRUE(Verify().results_stable);
+  soft()->SetQuiet(false);
 }
 
 }  // namespace
