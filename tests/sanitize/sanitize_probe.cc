@@ -5,8 +5,9 @@
 // checker that is blind to arenas does not pass for a clean run.
 //
 //   sanitize_probe none|memcheck|initcheck|racecheck|synccheck
+//   sanitize_probe hostcheck|leakcheck    what softcuda alone checks
 //
-// Exit status: 0 the kernel ran as far as the driver tells, 1 it did not, 2 bad
+// Exit status: 0 the work ran as far as the driver tells, 1 it did not, 2 bad
 // usage, 3 there is no driver or no device. What the checker found is the
 // checker's to tell, by an exit status of its own.
 #include <cstdint>
@@ -32,6 +33,9 @@ namespace {
 
 constexpr int32_t kCount = 128;
 constexpr unsigned kThreads = 128;
+constexpr const char* kFaults[] = {"none",      "memcheck",  "initcheck",
+                                   "racecheck", "synccheck", "hostcheck",
+                                   "leakcheck"};
 
 absl::StatusOr<ArenaPlan> MakePlan() {
   std::vector<BufferSize> sizes;
@@ -48,20 +52,14 @@ absl::StatusOr<ArenaPlan> MakePlan() {
   return PlanArena(std::move(sizes), options);
 }
 
-// Fails only before the kernel is launched.
-absl::Status Launch(const ContextRef& context, const std::string& fault) {
+absl::Status LaunchKernel(const ContextRef& context, CUdeviceptr data,
+                          const std::string& name) {
   const DriverApi& cuda = context->api();
   PERMAFROST_ASSIGN_OR_RETURN(
       const Module module,
       Module::Load(context, permafrost_sanitize_probe_image));
   PERMAFROST_ASSIGN_OR_RETURN(const CUfunction function,
-                              module.Function(("probe_" + fault).c_str()));
-  PERMAFROST_ASSIGN_OR_RETURN(ArenaPlan plan, MakePlan());
-  PERMAFROST_ASSIGN_OR_RETURN(const Arena arena,
-                              Arena::Create(context, std::move(plan)));
-  PERMAFROST_ASSIGN_OR_RETURN(const BufferRef buffer,
-                              arena.view().Find("probe"));
-  CUdeviceptr data = buffer.base.value();
+                              module.Function(name.c_str()));
   int32_t count = kCount;
   void* params[] = {&data, &count};
   PERMAFROST_RETURN_IF_ERROR(
@@ -69,6 +67,40 @@ absl::Status Launch(const ContextRef& context, const std::string& fault) {
                                  params, nullptr),
                "cuLaunchKernel"));
   return CuStatus(cuda.StreamSynchronize(nullptr), "cuStreamSynchronize");
+}
+
+// The host changes what a copy into the buffer has yet to read.
+absl::Status ChangeSourceOfCopy(const ContextRef& context, CUdeviceptr data) {
+  const DriverApi& cuda = context->api();
+  void* host = nullptr;
+  PERMAFROST_RETURN_IF_ERROR(
+      CuStatus(cuda.MemAllocHost(&host, kCount * 4), "cuMemAllocHost"));
+  std::memset(host, 1, kCount * 4);
+  absl::Status status =
+      CuStatus(cuda.MemcpyHtoDAsync(data, host, kCount * 4, nullptr),
+               "cuMemcpyHtoDAsync");
+  std::memset(host, 2, kCount * 4);
+  status.Update(
+      CuStatus(cuda.StreamSynchronize(nullptr), "cuStreamSynchronize"));
+  status.Update(CuStatus(cuda.MemFreeHost(host), "cuMemFreeHost"));
+  return status;
+}
+
+absl::Status LeaveMemoryBehind(const ContextRef& context) {
+  CUdeviceptr left = 0;
+  return CuStatus(context->api().MemAlloc(&left, kCount * 4), "cuMemAlloc");
+}
+
+absl::Status PlantFault(const ContextRef& context, const std::string& fault) {
+  PERMAFROST_ASSIGN_OR_RETURN(ArenaPlan plan, MakePlan());
+  PERMAFROST_ASSIGN_OR_RETURN(const Arena arena,
+                              Arena::Create(context, std::move(plan)));
+  PERMAFROST_ASSIGN_OR_RETURN(const BufferRef buffer,
+                              arena.view().Find("probe"));
+  const CUdeviceptr data = buffer.base.value();
+  if (fault == "hostcheck") return ChangeSourceOfCopy(context, data);
+  if (fault == "leakcheck") return LeaveMemoryBehind(context);
+  return LaunchKernel(context, data, "probe_" + fault);
 }
 
 int Run(const std::string& fault) {
@@ -90,7 +122,7 @@ int Run(const std::string& fault) {
   }
   const Context::Scope scope = (*context)->MakeCurrent();
   absl::Status status = scope.status();
-  if (status.ok()) status = Launch(*context, fault);
+  if (status.ok()) status = PlantFault(*context, fault);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return 1;
@@ -100,14 +132,15 @@ int Run(const std::string& fault) {
 }  // namespace permafrost
 
 int main(int argc, char** argv) {
-  for (const char* fault :
-       {"none", "memcheck", "initcheck", "racecheck", "synccheck"}) {
+  for (const char* fault : permafrost::kFaults) {
     if (argc == 2 && std::strcmp(argv[1], fault) == 0) {
       return permafrost::Run(fault);
     }
   }
-  std::fprintf(stderr,
-               "sanitize_probe: one of none, memcheck, initcheck, racecheck, "
-               "synccheck\n");
+  std::fprintf(stderr, "sanitize_probe: one of");
+  for (const char* fault : permafrost::kFaults) {
+    std::fprintf(stderr, " %s", fault);
+  }
+  std::fprintf(stderr, "\n");
   return 2;
 }
