@@ -13,6 +13,7 @@ set(SOFTCUDA_MEMORY_SOURCES
   src/check/report.cc
   src/check/settings.cc
   src/memory/address_space.cc
+  src/memory/commit.cc
   src/memory/describe.cc
   src/memory/graph_memory.cc
   src/memory/host_memory.cc

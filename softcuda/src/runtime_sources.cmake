@@ -5,6 +5,7 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/abi/exports_conditional.cc
   src/abi/exports_context.cc
   src/abi/exports_copy.cc
+  src/abi/exports_copy_batch.cc
   src/abi/exports_device.cc
   src/abi/exports_event.cc
   src/abi/exports_function.cc
@@ -13,13 +14,17 @@ set(SOFTCUDA_RUNTIME_SOURCES
   src/abi/exports_graph_memory.cc
   src/abi/exports_graph_nodes.cc
   src/abi/exports_graph_update.cc
+  src/abi/exports_mem_ops.cc
   src/abi/exports_memset.cc
   src/abi/exports_module.cc
   src/abi/exports_pool.cc
   src/abi/exports_proc_address.cc
   src/abi/exports_stream.cc
+  src/abi/exports_unsupported.cc
   src/abi/exports_user_object.cc
   src/abi/node_params.cc
+  src/runtime/answers.cc
+  src/runtime/answers_parser.cc
   src/runtime/call.cc
   src/runtime/capture.cc
   src/runtime/code.cc

@@ -134,6 +134,15 @@ SOFTCUDA_CONTROL_EXPORT void softcuda_set_device_memory(size_t bytes);
 SOFTCUDA_CONTROL_EXPORT int softcuda_set_memory_of_device(int device,
                                                           size_t bytes);
 
+/** Sets the host memory that all device memory together may take, in bytes.
+ * Device memory takes it in steps of 2 MiB where it is first touched; beyond
+ * it copies and memsets return CUDA_ERROR_OUT_OF_MEMORY, and a kernel or a
+ * replay ends its context. What is committed stays. */
+SOFTCUDA_CONTROL_EXPORT void softcuda_set_memory_budget(size_t bytes);
+
+/** Returns the bytes of host memory that device memory has taken. */
+SOFTCUDA_CONTROL_EXPORT int64_t softcuda_committed_bytes(void);
+
 /** Sets how many devices there are, 0 to 16, instead of what the environment
  * says. With none, cuInit returns CUDA_ERROR_NO_DEVICE.
  *

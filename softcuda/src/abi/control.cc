@@ -93,6 +93,14 @@ int softcuda_set_memory_of_device(int device, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+void softcuda_set_memory_budget(size_t bytes) {
+  softcuda::memory::CommitBudget::Get().set_limit(bytes);
+}
+
+int64_t softcuda_committed_bytes(void) {
+  return static_cast<int64_t>(softcuda::memory::CommitBudget::Get().used());
+}
+
 int softcuda_set_device_count(int count) {
   if (count < 0 || count > softcuda::memory::kMaxDevices) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -83,10 +83,9 @@ CUresult Pop(CUcontext* context) {
 }
 
 CUresult Synchronize(CUcontext context) {
-  Call call(Api::kCtxSynchronize);
+  Call call(Api::kCtxSynchronize, context);
   if (!call.ok()) return call.result();
-  const Device* const device = call.FindDevice(context);
-  if (device == nullptr) return call.result();
+  const Device* const device = &call.device();
   WaitForDevice(call.runtime(), call.lock(), *device);
   softcuda::runtime::TrimPoolsAfterWait();
   return call.StickyResult();
@@ -218,10 +217,9 @@ CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id) {
 }
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event) {
-  Call call(Api::kCtxRecordEvent);
+  Call call(Api::kCtxRecordEvent, context);
   if (!call.ok()) return call.result();
-  const Device* const device = call.FindDevice(context);
-  if (device == nullptr) return call.result();
+  const Device* const device = &call.device();
   const auto object = call.Find(event);
   if (object == nullptr) return call.Fail();
   if (object->device != device->ordinal) return CUDA_ERROR_INVALID_HANDLE;
@@ -240,10 +238,9 @@ CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event) {
 }
 
 CUresult CUDAAPI cuCtxWaitEvent(CUcontext context, CUevent event) {
-  Call call(Api::kCtxWaitEvent);
+  Call call(Api::kCtxWaitEvent, context);
   if (!call.ok()) return call.result();
-  const Device* const device = call.FindDevice(context);
-  if (device == nullptr) return call.result();
+  const Device* const device = &call.device();
   const auto object = call.Find(event);
   if (object == nullptr) return call.Fail();
   if (object->state != EventState::kRecorded) {

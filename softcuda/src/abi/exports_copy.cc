@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "abi/cuda_abi.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::CopyOp;
@@ -45,6 +47,8 @@ LinearCopy DeviceToDevice(CUdeviceptr target, CUdeviceptr source,
 
 // What a copy that does not return before it has to does.
 CUresult RunSynchronously(Call& call, CopyOp copy) {
+  const CUresult committed = CommitCopy(call.name(), copy);
+  if (committed != CUDA_SUCCESS) return committed;
   const bool source_is_host = SourceIsHost(copy);
   const bool target_is_host = TargetIsHost(copy);
   if (copy.source.pageable && !target_is_host) {
@@ -67,6 +71,8 @@ CUresult RunAsynchronously(Call& call, CopyOp copy) {
     call.Issue(CU_GRAPH_NODE_TYPE_MEMCPY, std::move(copy));
     return CUDA_SUCCESS;
   }
+  const CUresult committed = CommitCopy(call.name(), copy);
+  if (committed != CUDA_SUCCESS) return committed;
   const bool host_to_host = IsHostToHost(copy);
   if (copy.source.pageable && !host_to_host) StageSource(&copy);
   const auto task = call.Issue(CU_GRAPH_NODE_TYPE_MEMCPY, std::move(copy));
@@ -76,6 +82,13 @@ CUresult RunAsynchronously(Call& call, CopyOp copy) {
 CUresult MakeOrNothing(Call& call, const LinearCopy& linear, CopyOp* copy,
                        bool* nothing) {
   *nothing = linear.bytes == 0;
+  if (*nothing && call.capturing() && Says(Answer::kEmptyCopyNodes)) {
+    CopyOp empty;
+    empty.source.address = linear.source;
+    empty.target.address = linear.target;
+    call.Issue(CU_GRAPH_NODE_TYPE_MEMCPY, std::move(empty));
+    return CUDA_SUCCESS;
+  }
   if (*nothing) {
     if (call.capturing()) {
       softcuda::runtime::ReportMisuse(

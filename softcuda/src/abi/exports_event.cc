@@ -6,10 +6,12 @@
 #include <memory>
 
 #include "abi/cuda_abi.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/capture.h"
 #include "runtime/task_order.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::Event;
@@ -103,8 +105,10 @@ CUresult ElapsedTime(float* milliseconds, CUevent start_handle,
   if (end == nullptr) return call.Fail();
   for (const auto& event : {start, end}) {
     if (event->state == EventState::kCaptured) {
-      Invalidate(*event->capture);
-      return CUDA_ERROR_CAPTURED_EVENT;
+      if (Says(Answer::kElapsedOfCapturedInvalidates)) {
+        Invalidate(*event->capture);
+      }
+      return CodeOf(Answer::kElapsedOfCapturedCode);
     }
     if (event->state == EventState::kEmpty || !event->timing()) {
       return CUDA_ERROR_INVALID_HANDLE;
@@ -128,8 +132,9 @@ CUresult CUDAAPI cuEventCreate(CUevent* handle, unsigned int flags) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE
-                                                  : CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+    softcuda::runtime::ReportUnsupported(call.name(), "interprocess events");
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
   auto event = std::make_shared<Event>();
   event->flags = flags;

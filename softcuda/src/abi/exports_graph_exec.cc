@@ -65,10 +65,11 @@ CUresult Instantiate(Call& call, CUgraphExec* out, CUgraph handle,
     return failure->code;
   }
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) {
-    failure->code =
-        (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0
-            ? CUDA_ERROR_INVALID_VALUE
-            : CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) == 0) {
+      softcuda::runtime::ReportUnsupported(call.name(),
+                                           "graphs launched by the device");
+      failure->code = CUDA_ERROR_NOT_SUPPORTED;
+    }
     return failure->code;
   }
   const auto exec = InstantiateGraph(call.runtime(), *graph,

@@ -12,6 +12,7 @@
 #include "runtime/context.h"
 #include "runtime/host_sources.h"
 #include "runtime/policy.h"
+#include "runtime/state.h"
 
 namespace {
 
@@ -23,6 +24,18 @@ using softcuda::memory::RangeKind;
 using softcuda::runtime::Api;
 using softcuda::runtime::CurrentDevice;
 using softcuda::runtime::Enter;
+
+// Says so where a result is that softcuda does not have what was asked for.
+CUresult Told(Api api, const char* what, CUresult result) {
+  if (result == CUDA_ERROR_NOT_SUPPORTED) {
+    softcuda::runtime::ReportUnsupported(softcuda::runtime::PolicyOf(api).name,
+                                         what);
+  }
+  return result;
+}
+
+constexpr char kOtherMemory[] =
+    "memory on the host and handles that are not file descriptors";
 
 CUresult AllocateHost(void** address, size_t bytes) {
   if (address == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -109,7 +122,8 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p,
 CUresult CUDAAPI cuMemHostRegister_v2(void* p, size_t bytesize,
                                       unsigned int flags) {
   if (const CUresult r = Enter(Api::kMemHostRegister)) return r;
-  return AddressSpace::Get().RegisterHost(p, bytesize, flags);
+  return Told(Api::kMemHostRegister, "I/O memory",
+              AddressSpace::Get().RegisterHost(p, bytesize, flags));
 }
 
 CUresult CUDAAPI cuMemHostUnregister(void* p) {
@@ -142,7 +156,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   if (handle == nullptr || prop == nullptr || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return AddressSpace::Get().CreateHandle(size, *prop, handle);
+  return Told(Api::kMemCreate, kOtherMemory,
+              AddressSpace::Get().CreateHandle(size, *prop, handle));
 }
 
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -167,7 +182,10 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size,
                                 const CUmemAccessDesc* desc, size_t count) {
   if (const CUresult r = Enter(Api::kMemSetAccess)) return r;
   std::vector<AccessGrant> grants;
-  if (const CUresult r = ReadGrants(desc, count, &grants)) return r;
+  const CUresult read = ReadGrants(desc, count, &grants);
+  if (read != CUDA_SUCCESS) {
+    return Told(Api::kMemSetAccess, "access rights of the host", read);
+  }
   return AddressSpace::Get().SetAccess(ptr, size, grants);
 }
 
@@ -197,7 +215,8 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(
        option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const CUresult r = AddressSpace::CheckProperties(*prop);
+  const CUresult r = Told(Api::kMemGetAllocationGranularity, kOtherMemory,
+                          AddressSpace::CheckProperties(*prop));
   if (r == CUDA_SUCCESS) *granularity = AddressSpace::kGranularityBytes;
   return r;
 }

@@ -3,9 +3,11 @@
 //
 // Memsets.
 #include "abi/cuda_abi.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/copy.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::MakeMemset;
@@ -26,6 +28,10 @@ MemsetOp Rows(CUdeviceptr address, size_t pitch, unsigned int value,
 CUresult Make(Call& call, const MemsetOp& asked, MemsetOp* memset,
               bool* nothing) {
   *nothing = asked.width_elements == 0 || asked.rows == 0;
+  if (*nothing && call.capturing() && Says(Answer::kEmptyMemsetNodes)) {
+    call.Issue(CU_GRAPH_NODE_TYPE_MEMSET, asked);
+    return CUDA_SUCCESS;
+  }
   if (*nothing) {
     if (call.capturing()) {
       softcuda::runtime::ReportMisuse(
@@ -45,6 +51,8 @@ CUresult Set(Api api, bool per_thread, const MemsetOp& asked) {
   bool nothing = false;
   const CUresult result = Make(call, asked, &memset, &nothing);
   if (result != CUDA_SUCCESS || nothing) return result;
+  const CUresult committed = CommitMemset(call.name(), memset);
+  if (committed != CUDA_SUCCESS) return committed;
   const auto task = call.Issue(CU_GRAPH_NODE_TYPE_MEMSET, memset);
   // Only host memory makes a memset wait.
   return MemsetTargetIsHost(memset) ? call.Wait(task) : CUDA_SUCCESS;
@@ -58,7 +66,12 @@ CUresult SetAsync(Api api, CUstream stream, bool per_thread,
   bool nothing = false;
   const CUresult result = Make(call, asked, &memset, &nothing);
   if (result != CUDA_SUCCESS) return call.Fail(result);
-  if (!nothing) call.Issue(CU_GRAPH_NODE_TYPE_MEMSET, memset);
+  if (nothing) return CUDA_SUCCESS;
+  if (!call.capturing()) {
+    const CUresult committed = CommitMemset(call.name(), memset);
+    if (committed != CUDA_SUCCESS) return committed;
+  }
+  call.Issue(CU_GRAPH_NODE_TYPE_MEMSET, memset);
   return CUDA_SUCCESS;
 }
 

@@ -11,13 +11,16 @@
 #include "abi/access_grants.h"
 #include "abi/cuda_abi.h"
 #include "memory/address_space.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
+#include "runtime/capture.h"
 #include "runtime/graph_memory.h"
 
 using softcuda::abi::ReadGrants;
 using softcuda::memory::AccessGrant;
 using softcuda::memory::AddressSpace;
 using softcuda::memory::Pool;
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::Device;
@@ -132,6 +135,12 @@ std::vector<CUmemAccessDesc> PeerAccess(Call& call, const Pool& pool) {
 CUresult Allocate(Call& call, const std::shared_ptr<Pool>& pool,
                   CUdeviceptr* address, size_t bytes) {
   if (address == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  if (bytes == 0) {
+    const CUresult code = CodeOf(Answer::kEmptyAllocationCode);
+    if (code != CUDA_SUCCESS) return call.Fail(code);
+    *address = 0;
+    return CUDA_SUCCESS;
+  }
   MemAllocOp operation;
   if (call.capturing()) {
     CUDA_MEM_ALLOC_NODE_PARAMS params = {};
@@ -181,7 +190,12 @@ CUresult FreeAsync(CUdeviceptr address, CUstream stream, bool per_thread) {
   if (call.capturing()) {
     const CUresult made = MakeGraphFree(
         call.runtime(), *call.stream().capture->graph, address, &operation);
-    if (made != CUDA_SUCCESS) return call.Fail(made);
+    if (made != CUDA_SUCCESS) {
+      if (Says(Answer::kForeignFreeInCaptureInvalidates)) {
+        Invalidate(*call.stream().capture);
+      }
+      return CodeOf(Answer::kForeignFreeInCaptureCode);
+    }
     call.Issue(CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(operation));
     return CUDA_SUCCESS;
   }
@@ -285,6 +299,10 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle,
   if (pool == nullptr) return call.Fail();
   std::vector<AccessGrant> grants;
   const CUresult result = ReadGrants(descriptors, count, &grants);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) {
+    softcuda::runtime::ReportUnsupported(call.name(),
+                                         "access rights of the host");
+  }
   if (result != CUDA_SUCCESS) return result;
   return AddressSpace::Get().SetPoolAccess(*pool, grants);
 }

@@ -238,6 +238,17 @@ CUresult LaunchEx(const CUlaunchConfig* config, CUfunction function,
                               config->attrs, config->numAttrs);
 }
 
+CUresult LaunchCooperative(CUfunction function, const LaunchShape& shape,
+                           CUstream stream, bool per_thread, void** params) {
+  Call call(Api::kLaunchCooperativeKernel, stream, per_thread);
+  if (!call.ok()) return call.result();
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+  attribute.value.cooperative = 1;
+  return LaunchWithAttributes(call, function, shape, params, nullptr,
+                              &attribute, 1);
+}
+
 }  // namespace
 
 extern "C" {
@@ -367,6 +378,27 @@ CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig* config,
                                        CUfunction function, void** params,
                                        void** extra) {
   return LaunchEx(config, function, true, params, extra);
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel(
+    CUfunction function, unsigned int grid_x, unsigned int grid_y,
+    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+    unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+    void** params) {
+  return LaunchCooperative(
+      function,
+      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes},
+      stream, false, params);
+}
+CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(
+    CUfunction function, unsigned int grid_x, unsigned int grid_y,
+    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+    unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+    void** params) {
+  return LaunchCooperative(
+      function,
+      {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes},
+      stream, true, params);
 }
 
 }  // extern "C"

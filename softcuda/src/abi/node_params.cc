@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "runtime/answers.h"
 #include "runtime/context.h"
 #include "runtime/copy.h"
 #include "runtime/launch.h"
@@ -149,6 +150,8 @@ CUresult MakeAnyNode(Call& call, const CUgraphNodeParams& params,
       return CUDA_SUCCESS;
     }
     default:
+      runtime::ReportUnsupported(call.name(),
+                                 "parameters of this kind of node");
       return CUDA_ERROR_NOT_SUPPORTED;
   }
 }
@@ -156,7 +159,8 @@ CUresult MakeAnyNode(Call& call, const CUgraphNodeParams& params,
 KernelNodeParams DescribeKernelNode(Node& node) {
   const auto& kernel = std::get<KernelOp>(*node.operation);
   KernelNodeParams out;
-  if (kernel.named_by_kernel) {
+  if (kernel.named_by_kernel &&
+      runtime::Says(runtime::Answer::kKernelNodeNamesKernel)) {
     out.kernel = kernel.function->kernel_handle;
     out.context = runtime::PrimaryContextHandle(kernel.device);
   } else {

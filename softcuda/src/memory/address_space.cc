@@ -411,7 +411,12 @@ uint64_t AddressSpace::AllocateModuleGlobal(uint64_t bytes, uint64_t alignment,
   if (check::Settings::Get().poison() >= 0) (void)range.block->FillWith(0);
   const uint64_t address = AddRangeLocked(device_va_, range, alignment);
   if (address == 0) live_of(range.device) -= bytes;
-  return address;
+  // The driver writes it without a further check.
+  const bool committed =
+      address == 0 || range.block->commits()->Commit(0, bytes);
+  if (committed) return address;
+  DetachRangeLocked(ranges_.find(address), &retired_later_);
+  return 0;
 }
 
 void AddressSpace::FreeModuleGlobal(uint64_t address) {

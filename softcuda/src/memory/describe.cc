@@ -90,7 +90,21 @@ std::string Inside(const Thing& thing, uint64_t address, uint64_t bytes) {
   return text;
 }
 
-std::string Remark(const Range* range, Access granted) {
+// Why memory that may be used is not there; nothing where it is.
+std::string HostRemark(const Range& range, uint64_t address) {
+  const CommitMap* const commits = range.block->commits();
+  if (commits == nullptr) return "";
+  const uint64_t offset = address - range.begin;
+  const uint64_t step_bytes = commits->StepBytesAt(offset);
+  const CommitBudget& budget = CommitBudget::Get();
+  if (commits->IsCommitted(offset) ||
+      budget.used() + step_bytes <= budget.limit()) {
+    return "";
+  }
+  return ", beyond " + budget.Refusal(step_bytes);
+}
+
+std::string Remark(const Range* range, Access granted, uint64_t address) {
   if (range == nullptr) return ", not mapped";
   if (range->access == Access::kNone) {
     return std::string(", ") +
@@ -100,7 +114,7 @@ std::string Remark(const Range* range, Access granted) {
   }
   if (granted == Access::kNone) return ", closed through NVTX permissions";
   if (granted == Access::kRead) return ", read-only";
-  return "";
+  return HostRemark(*range, address);
 }
 
 template <typename T>
@@ -180,7 +194,7 @@ std::string Snapshot::Describe(uint64_t address, uint64_t bytes) const {
   const Range* const range = FindRange(address);
   if (range != nullptr) {
     return Inside(ThingOf(*range), address, bytes) +
-           Remark(range, range->access);
+           Remark(range, range->access, address);
   }
   return DescribeOutside(address);
 }
@@ -190,7 +204,8 @@ std::string Snapshot::DescribePiece(const Piece& piece, uint64_t address,
   const Range* const range = FindRange(address);
   const Access granted =
       range == nullptr ? Access::kNone : Both(range->access, piece.access);
-  return Inside(ThingOf(piece), address, bytes) + Remark(range, granted);
+  return Inside(ThingOf(piece), address, bytes) +
+         Remark(range, granted, address);
 }
 
 std::string Snapshot::DescribeGap(const Piece& gap, uint64_t address) const {

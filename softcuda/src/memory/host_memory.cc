@@ -40,7 +40,7 @@ CUresult AddressSpace::AllocateHost(uint64_t bytes, void** address,
   Entry range;
   range.kind = RangeKind::kPinnedHost;
   range.device = device;
-  range.block = PhysicalBlock::Create(bytes);
+  range.block = PhysicalBlock::Create(bytes, /*is_device=*/false);
   if (range.block == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t at = AddRangeLocked(host_va_, std::move(range), 1);
   if (at == 0) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -53,13 +53,19 @@ uint64_t WholePages(uint64_t bytes) {
 
 }  // namespace
 
-std::shared_ptr<PhysicalBlock> PhysicalBlock::Create(uint64_t bytes) {
+std::shared_ptr<PhysicalBlock> PhysicalBlock::Create(uint64_t bytes,
+                                                     bool is_device) {
   const int64_t offset = BackingFile::Get().Extend(WholePages(bytes));
   if (offset < 0) return nullptr;
   std::shared_ptr<PhysicalBlock> block(new PhysicalBlock(bytes, offset));
+  if (is_device) {
+    block->commits_ = std::make_unique<CommitMap>(WholePages(bytes));
+  }
   const int poison = check::Settings::Get().poison();
-  if (poison >= 0 && !block->FillWith(poison)) return nullptr;
-  return block;
+  if (poison < 0) return block;
+  // Poison touches all of it.
+  const bool fits = !is_device || block->commits_->Commit(0, bytes);
+  return fits && block->FillWith(poison) ? block : nullptr;
 }
 
 bool PhysicalBlock::FillWith(int byte) const {
@@ -96,6 +102,7 @@ bool PhysicalBlock::MapAt(uint64_t address, uint64_t bytes) const {
 
 void PhysicalBlock::GiveBackPages() {
   if (file_offset_ < 0) return;
+  if (commits_ != nullptr) commits_->Clear();
   // A host that cannot punch holes keeps the pages; nothing else changes.
   (void)fallocate(
       BackingFile::Get().fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

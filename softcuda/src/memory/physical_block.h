@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "memory/commit.h"
 #include "memory/init_shadow.h"
 
 namespace softcuda::memory {
@@ -23,8 +24,10 @@ namespace softcuda::memory {
 class PhysicalBlock {
  public:
   /// A block of zeros, or of the byte that the setting poison says, at least
-  /// `bytes` long. Null when the host refuses.
-  static std::shared_ptr<PhysicalBlock> Create(uint64_t bytes);
+  /// `bytes` long. Null when the host refuses. What is touched of a device's
+  /// block counts against the host memory budget; poison touches all of it.
+  static std::shared_ptr<PhysicalBlock> Create(uint64_t bytes,
+                                               bool is_device = true);
 
   /// A block that stands for memory the program brought (cuMemHostRegister):
   /// it has an identity, but no pages of its own.
@@ -47,6 +50,9 @@ class PhysicalBlock {
   /// zeros.
   void GiveBackPages();
 
+  /// Null for memory that does not count against the budget.
+  CommitMap* commits() const { return commits_.get(); }
+
   /// Null while no byte was ever undefined.
   InitShadow* shadow() const { return shadow_.load(std::memory_order_acquire); }
 
@@ -64,6 +70,7 @@ class PhysicalBlock {
   const uint64_t id_;
   const uint64_t bytes_;
   int64_t file_offset_;  // -1: no pages
+  std::unique_ptr<CommitMap> commits_;
   std::atomic<InitShadow*> shadow_{nullptr};
 };
 

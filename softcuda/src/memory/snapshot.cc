@@ -51,11 +51,39 @@ bool Snapshot::Resolve(uint64_t address, Interval* out) const {
   const auto it = LastAtOrBefore(segments_, address);
   if (it == segments_.end() || address >= it->end) return false;
   const Range& range = tables_.ranges[it->range];
-  out->begin = it->begin;
-  out->end = it->end;
+  uint64_t begin = it->begin;
+  uint64_t end = it->end;
+  if (CommitMap* const commits = range.block->commits()) {
+    const uint64_t offset = address - range.begin;
+    if (!commits->Commit(offset, 1)) return false;
+    uint64_t run_begin = 0;
+    uint64_t run_end = 0;
+    commits->FindRun(offset, &run_begin, &run_end);
+    begin = std::max(begin, range.begin + run_begin);
+    end = std::min(end, range.begin + run_end);
+  }
+  out->begin = begin;
+  out->end = end;
   out->access = it->access;
   out->shadow = range.block->shadow();
-  out->shadow_offset = it->begin - range.begin;
+  out->shadow_offset = begin - range.begin;
+  return true;
+}
+
+bool Snapshot::Commit(uint64_t address, uint64_t bytes,
+                      std::string* why) const {
+  while (bytes != 0) {
+    const Range* const range = FindRange(address);
+    if (range == nullptr) return true;
+    const uint64_t here = std::min(bytes, range->end - address);
+    CommitMap* const commits = range->block->commits();
+    if (commits != nullptr && !commits->Commit(address - range->begin, here)) {
+      if (why != nullptr) *why = CommitBudget::Get().Refusal(here);
+      return false;
+    }
+    address += here;
+    bytes -= here;
+  }
   return true;
 }
 

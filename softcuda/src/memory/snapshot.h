@@ -89,7 +89,8 @@ class Snapshot {
   explicit Snapshot(Tables tables);
 
   /// Finds what holds around `address`. False, and `*out` as it was, where no
-  /// memory is. True says nothing about access: look at `out->access`.
+  /// memory is, and where the host has none left for it. True says nothing
+  /// about access: look at `out->access`. All of the interval is committed.
   bool Resolve(uint64_t address, Interval* out) const;
 
   /// Says in words what [address, address + bytes) is, for reports:
@@ -113,6 +114,11 @@ class Snapshot {
   /// nothing of them; a span may run over several mappings without a hole.
   CUresult CheckRange(uint64_t address, uint64_t bytes, bool write,
                       std::string* why) const;
+
+  /// Commits host memory for these bytes. False, with the reason in `*why`
+  /// (which may be null), when the budget does not allow it. Bytes outside any
+  /// range count as committed.
+  bool Commit(uint64_t address, uint64_t bytes, std::string* why) const;
 
   /// Tells that the host wrote these bytes: they are defined now.
   void NoteWrite(uint64_t address, uint64_t bytes) const;

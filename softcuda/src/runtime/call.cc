@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/answers.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/host_sources.h"
@@ -36,6 +37,19 @@ Call::Call(Api api, CUstream stream, bool per_thread)
   if (ok()) {
     result_ = CheckCapture(runtime_, thread_, api, stream_.get(), nullptr);
   }
+}
+
+Call::Call(Api api, CUcontext context)
+    : runtime_(TheRuntime()),
+      thread_(ThisThread()),
+      policy_(PolicyOf(api)),
+      lock_(runtime_.mutex),
+      result_(CheckReady(runtime_, thread_, api)),
+      device_(CurrentDevice(runtime_, thread_)) {
+  Device* const device = ok() ? FindDevice(context) : nullptr;
+  if (device == nullptr) return;
+  device_ = device;
+  result_ = CheckCapture(runtime_, thread_, api, device->legacy.get(), nullptr);
 }
 
 Call::Call(Api api, CUevent event)
@@ -151,7 +165,8 @@ Device* Call::FindDevice(CUcontext context) {
 }
 
 CUresult Call::Fail(CUresult result) {
-  if (policy_.capture_class == CaptureClass::kRecorded && capturing()) {
+  if (policy_.capture_class == CaptureClass::kRecorded && capturing() &&
+      Says(Answer::kArgumentErrorInvalidates)) {
     Invalidate(*stream_->capture);
   }
   result_ = result;

@@ -27,6 +27,8 @@ class Call {
   /// For a call with a stream argument. `per_thread` is for symbols whose null
   /// stream is the per-thread one.
   Call(Api api, CUstream stream, bool per_thread = false);
+  /// For a call about a whole context; null stands for the current one.
+  Call(Api api, CUcontext context);
   /// For a call that waits for, or asks about, an event.
   Call(Api api, CUevent event);
   Call(const Call&) = delete;
@@ -39,7 +41,8 @@ class Call {
   ThreadState& thread() { return thread_; }
   Lock& lock() { return lock_; }
 
-  /// The device of the current context; the first one without a context.
+  /// The device of the call's context, or of the current one; the first one
+  /// without a context.
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
   const std::shared_ptr<Event>& event() const { return event_; }

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/answers.h"
 #include "runtime/graph.h"
 
 namespace softcuda::runtime {
@@ -106,18 +107,30 @@ bool InvalidateBlockingCaptures(Runtime& runtime, int device) {
   return any;
 }
 
+bool ConflictsWith(const Capture& capture, const ThreadState& thread,
+                   int device) {
+  if (!capture.active() ||
+      thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return false;
+  }
+  const bool is_here = std::any_of(
+      capture.members.begin(), capture.members.end(),
+      [&](const Stream* member) { return member->device == device; });
+  if (!is_here && !Says(Answer::kUnsafeCallsCrossDevices)) return false;
+  return capture.thread_id == thread.id
+             ? capture.mode != CU_STREAM_CAPTURE_MODE_RELAXED
+             : capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                   thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
 std::vector<Capture*> ConflictingCaptures(const Runtime& runtime,
-                                          const ThreadState& thread) {
+                                          const ThreadState& thread,
+                                          int device) {
   std::vector<Capture*> conflicts;
-  if (thread.capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return conflicts;
   for (const auto& capture : runtime.captures) {
-    if (!capture->active()) continue;
-    const bool own = capture->thread_id == thread.id;
-    const bool conflict =
-        own ? capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED
-            : capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                  thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
-    if (conflict) conflicts.push_back(capture.get());
+    if (ConflictsWith(*capture, thread, device)) {
+      conflicts.push_back(capture.get());
+    }
   }
   return conflicts;
 }
@@ -134,7 +147,10 @@ CUresult BeginCapture(Runtime& runtime, ThreadState& thread, Stream& stream,
       mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (stream.capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (stream.capture != nullptr) {
+    return stream.capture->active() ? CUDA_ERROR_ILLEGAL_STATE
+                                    : CodeOf(Answer::kBeginOnInvalidatedCode);
+  }
   auto capture = std::make_shared<Capture>();
   capture->id = runtime.next_capture_id++;
   capture->to_user_graph = user_graph != nullptr;
@@ -156,9 +172,13 @@ CUresult EndCapture(Runtime& runtime, ThreadState& thread, Stream& stream,
   *graph = nullptr;
   const std::shared_ptr<Capture> capture = stream.capture;
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  if (capture->origin != &stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (capture->origin != &stream) {
+    if (Says(Answer::kEndOnForkInvalidates)) Invalidate(*capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
       capture->thread_id != thread.id) {
+    if (Says(Answer::kEndByWrongThreadInvalidates)) Invalidate(*capture);
     return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   }
   if (!capture->active()) {
@@ -213,7 +233,7 @@ CUresult WaitEventInCapture(Runtime& runtime, Stream& stream, Event& event) {
       case CaptureStatus::kInvalidated:
         return CUDA_ERROR_INVALID_VALUE;
       case CaptureStatus::kEnded:
-        return CUDA_ERROR_CAPTURED_EVENT;
+        return CodeOf(Answer::kWaitForEndedCaptureCode);
     }
   }
   Capture& capture = *stream.capture;
@@ -221,7 +241,15 @@ CUresult WaitEventInCapture(Runtime& runtime, Stream& stream, Event& event) {
     AddDependencies(event.dependencies, stream);
     return CUDA_SUCCESS;
   }
+  if (event.state == EventState::kEmpty &&
+      !Says(Answer::kWaitForEmptyEventCode)) {
+    return CUDA_SUCCESS;
+  }
   Invalidate(capture);
+  if (event.state == EventState::kCaptured &&
+      event.capture->status == CaptureStatus::kEnded) {
+    return CodeOf(Answer::kCapturedWaitForEndedCaptureCode);
+  }
   if (event.state == EventState::kCaptured &&
       event.capture->status != CaptureStatus::kEnded) {
     Invalidate(*event.capture);

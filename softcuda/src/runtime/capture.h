@@ -25,7 +25,11 @@ bool AnyBlockingCapture(const Runtime& runtime, int device);
 /// The active captures that a potentially unsafe call of this thread conflicts
 /// with, by the modes of the captures and of the thread.
 std::vector<Capture*> ConflictingCaptures(const Runtime& runtime,
-                                          const ThreadState& thread);
+                                          const ThreadState& thread,
+                                          int device);
+/// Whether such a call, with a context of the device, conflicts with it.
+bool ConflictsWith(const Capture& capture, const ThreadState& thread,
+                   int device);
 
 CUresult BeginCapture(Runtime& runtime, ThreadState& thread, Stream& stream,
                       std::shared_ptr<Graph> user_graph,

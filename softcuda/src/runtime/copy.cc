@@ -5,10 +5,12 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "memory/address_space.h"
+#include "runtime/state.h"
 
 namespace softcuda::runtime {
 namespace {
@@ -112,6 +114,7 @@ CUresult PlaceSide(const SideParams& params, uint64_t width, uint64_t rows,
       place->address = params.device;
       break;
     case CU_MEMORYTYPE_ARRAY:
+      ReportUnsupported("copy", "arrays");
       return CUDA_ERROR_NOT_SUPPORTED;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -222,6 +225,38 @@ CUresult MakeCopy(const CUDA_MEMCPY3D& params, CopyOp* copy) {
   if (result != CUDA_SUCCESS) return result;
   copy->params = params;
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult CommitBytes(const char* api, uint64_t address, uint64_t bytes) {
+  std::string why;
+  if (AddressSpace::Get().call_snapshot()->Commit(address, bytes, &why)) {
+    return CUDA_SUCCESS;
+  }
+  LogLine(std::string(api) + ": beyond " + why);
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// From the first byte to the last, gaps between rows included.
+CUresult CommitSide(const char* api, const CopyOp& copy, const CopySide& side) {
+  if (side.pageable) return CUDA_SUCCESS;
+  return CommitBytes(api, side.address,
+                     (copy.slices - 1) * side.slice_pitch +
+                         (copy.rows - 1) * side.row_pitch + copy.width_bytes);
+}
+
+}  // namespace
+
+CUresult CommitCopy(const char* api, const CopyOp& copy) {
+  const CUresult result = CommitSide(api, copy, copy.target);
+  return result != CUDA_SUCCESS ? result : CommitSide(api, copy, copy.source);
+}
+
+CUresult CommitMemset(const char* api, const MemsetOp& memset) {
+  return CommitBytes(api, memset.address,
+                     (memset.rows - 1) * memset.row_pitch +
+                         memset.width_elements * memset.element_bytes);
 }
 
 void StageSource(CopyOp* copy) {

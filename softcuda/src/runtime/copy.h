@@ -28,6 +28,12 @@ CUresult MakeLinearCopy(uint64_t target, Side target_side, uint64_t source,
 ///   that rows do not fit in; NOT_SUPPORTED for arrays.
 CUresult MakeCopy(const CUDA_MEMCPY3D& params, CopyOp* copy);
 
+/// Commits host memory for what the operation will touch.
+///
+/// Errors: OUT_OF_MEMORY, with a log line, when the budget does not allow it.
+CUresult CommitCopy(const char* api, const CopyOp& copy);
+CUresult CommitMemset(const char* api, const MemsetOp& memset);
+
 /// Takes the source's bytes now, so that the caller may change them.
 void StageSource(CopyOp* copy);
 

@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: The permafrost authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "check/report.h"
@@ -150,6 +155,12 @@ CUresult RunCopy(const CopyOp& copy, const std::string& origin,
                       to, bytes, origin);
           return false;
         }
+        if (!snapshot->Commit(to, bytes, &why) ||
+            (check_source && !snapshot->Commit(from, bytes, &why))) {
+          ReportFault("copy of " + std::to_string(bytes) + " bytes",
+                      "beyond " + why, to, bytes, origin);
+          return false;
+        }
         if (staged == nullptr) {
           observation.Add(AccessClass::kRead, from, bytes);
         }
@@ -197,9 +208,63 @@ CUresult RunMemset(const MemsetOp& memset, const std::string& origin,
                   address, bytes, origin);
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
+    if (!snapshot->Commit(address, bytes, &why)) {
+      ReportFault("memset writes " + std::to_string(bytes) + " bytes",
+                  "beyond " + why, address, bytes, origin);
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
     observation.Add(AccessClass::kWrite, address, bytes);
     Fill(At(address), memset);
     snapshot->NoteWrite(address, bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+template <typename T>
+bool IsSatisfied(const WordOp& word) {
+  const T now = std::atomic_ref<T>(*std::bit_cast<T*>(word.address)).load();
+  const T value = static_cast<T>(word.value);
+  switch (word.wait_kind) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return now == value;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (now & value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+      return static_cast<T>(~(now | value)) != 0;
+    default:
+      return static_cast<std::make_signed_t<T>>(now - value) >= 0;
+  }
+}
+
+template <typename T>
+void StoreWord(const WordOp& word) {
+  std::atomic_ref<T>(*std::bit_cast<T*>(word.address))
+      .store(static_cast<T>(word.value));
+}
+
+// A wait ends with the context, too.
+CUresult RunMemOps(const MemOpsOp& operation, const std::string& origin) {
+  constexpr auto kPause = std::chrono::microseconds(50);
+  for (const WordOp& word : operation.words) {
+    const auto snapshot = AddressSpace::Get().copy_snapshot();
+    std::string why;
+    if (snapshot->CheckRange(word.address, word.bytes, !word.is_wait, &why) !=
+            CUDA_SUCCESS ||
+        !snapshot->Commit(word.address, word.bytes, &why)) {
+      ReportFault("stream operation on a word", why, word.address, word.bytes,
+                  origin);
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    if (!word.is_wait) {
+      word.bytes == 8 ? StoreWord<uint64_t>(word) : StoreWord<uint32_t>(word);
+      snapshot->NoteWrite(word.address, word.bytes);
+      continue;
+    }
+    while (TheRuntime().sticky.load() == CUDA_SUCCESS &&
+           !(word.bytes == 8 ? IsSatisfied<uint64_t>(word)
+                             : IsSatisfied<uint32_t>(word))) {
+      std::this_thread::sleep_for(kPause);
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -216,6 +281,9 @@ CUresult RunOperation(const Operation& operation, uint64_t seed,
   }
   if (const auto* memset = std::get_if<MemsetOp>(&operation)) {
     return RunMemset(*memset, origin, point);
+  }
+  if (const auto* words = std::get_if<MemOpsOp>(&operation)) {
+    return RunMemOps(*words, origin);
   }
   if (const auto* alloc = std::get_if<MemAllocOp>(&operation)) {
     AddressSpace::Get().StartLife(alloc->address, alloc->serial);

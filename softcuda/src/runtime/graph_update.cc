@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/answers.h"
 #include "runtime/copy.h"
 #include "runtime/graph_exec.h"
 #include "runtime/graph_flatten.h"
@@ -71,7 +72,8 @@ Info Compare(const Exec& exec, const Shape& old_shape, const Shape& shape,
              const std::vector<std::shared_ptr<const Operation>>& operations,
              std::vector<std::pair<uint32_t, uint32_t>>* replacements) {
   if (old_shape.elements.size() != shape.elements.size()) {
-    return Reason(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+    return Reason(static_cast<CUgraphExecUpdateResult>(
+        AnswerTo(Answer::kCountMismatchReason)));
   }
   for (size_t i = 0; i < shape.elements.size(); ++i) {
     const Shape::Element& was = old_shape.elements[i];

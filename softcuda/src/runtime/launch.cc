@@ -7,27 +7,42 @@
 #include <utility>
 
 #include "check/settings.h"
+#include "runtime/answers.h"
 #include "runtime/device_limits.h"
+#include "runtime/state.h"
 
 namespace softcuda::runtime {
 namespace {
+
+CUresult Unsupported(const char* what) {
+  ReportUnsupported("kernel attribute", what);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 bool InRange(uint32_t value, uint32_t limit) {
   return value >= 1 && value <= limit;
 }
 
 CUresult CheckShape(const Function& function, const LaunchShape& shape) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) {
+    return CodeOf(Answer::kEmptyGridCode);
+  }
+  if (shape.block.x == 0 || shape.block.y == 0 || shape.block.z == 0) {
+    return CodeOf(Answer::kEmptyBlockCode);
+  }
   if (!InRange(shape.grid.x, kMaxGridDimX) ||
       !InRange(shape.grid.y, kMaxGridDimYz) ||
-      !InRange(shape.grid.z, kMaxGridDimYz) ||
-      !InRange(shape.block.x, kMaxBlockDimXy) ||
+      !InRange(shape.grid.z, kMaxGridDimYz)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!InRange(shape.block.x, kMaxBlockDimXy) ||
       !InRange(shape.block.y, kMaxBlockDimXy) ||
       !InRange(shape.block.z, kMaxBlockDimZ)) {
-    return CUDA_ERROR_INVALID_VALUE;
+    return CodeOf(Answer::kLargeBlockCode);
   }
   const uint64_t threads =
       uint64_t{shape.block.x} * shape.block.y * shape.block.z;
-  if (threads > kMaxThreadsPerBlock) return CUDA_ERROR_INVALID_VALUE;
+  if (threads > kMaxThreadsPerBlock) return CodeOf(Answer::kLargeBlockCode);
   if (threads > function.kernel->max_threads_per_block()) {
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
@@ -101,6 +116,23 @@ CUresult MakeKernelOp(std::shared_ptr<Function> function, bool named_by_kernel,
                           : CopyParams(kernel, params, &operation->params);
 }
 
+namespace {
+
+// Whether all blocks can be on the device together, as they may wait for each
+// other.
+bool FitsAtOnce(const KernelOp& operation) {
+  const uint64_t blocks =
+      uint64_t{operation.grid.x} * operation.grid.y * operation.grid.z;
+  const auto threads = static_cast<int>(operation.block.x * operation.block.y *
+                                        operation.block.z);
+  const int at_once =
+      kMultiprocessors * MaxActiveBlocks(*operation.function, threads,
+                                         operation.dynamic_shared_bytes);
+  return blocks <= static_cast<uint64_t>(std::max(at_once, 0));
+}
+
+}  // namespace
+
 CUresult ApplyLaunchAttributes(const CUlaunchAttribute* attributes,
                                size_t count, bool capturing,
                                KernelOp* operation) {
@@ -112,12 +144,15 @@ CUresult ApplyLaunchAttributes(const CUlaunchAttribute* attributes,
     const CUlaunchAttributeValue& value = attributes[i].value;
     switch (attributes[i].id) {
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        if (value.cooperative != 0) return CUDA_ERROR_NOT_SUPPORTED;
+        operation->cooperative = value.cooperative != 0;
+        if (operation->cooperative && !FitsAtOnce(*operation)) {
+          return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+        }
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
         if (value.clusterDim.x != 1 || value.clusterDim.y != 1 ||
             value.clusterDim.z != 1) {
-          return CUDA_ERROR_NOT_SUPPORTED;
+          return Unsupported("clusters");
         }
         break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
@@ -129,9 +164,10 @@ CUresult ApplyLaunchAttributes(const CUlaunchAttribute* attributes,
         break;
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
       case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return Unsupported("programmatic events");
       case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-        return capturing ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+        return capturing ? Unsupported("device-updatable nodes")
+                         : CUDA_ERROR_INVALID_VALUE;
       // Hints: nothing that they could change is modelled.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -221,7 +257,7 @@ CUresult SetFunctionAttribute(Function& function,
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: {
       if (value < 0) return CUDA_ERROR_INVALID_VALUE;
-      if (value > 1) return CUDA_ERROR_NOT_SUPPORTED;
+      if (value > 1) return Unsupported("clusters");
       int* const member =
           attribute == CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
               ? &set.cluster_width

@@ -102,6 +102,20 @@ struct MemFreeOp {
   std::shared_ptr<GraphAllocation> graph;
 };
 
+/// A write to a word of memory, or a wait for one.
+struct WordOp {
+  uint64_t address = 0;
+  uint64_t value = 0;
+  uint32_t bytes = 4;  // or 8
+  bool is_wait = false;
+  unsigned int wait_kind = 0;  // a CUstreamWaitValue_flags
+};
+
+/// Words that are written and waited for, one after another.
+struct MemOpsOp {
+  std::vector<WordOp> words;
+};
+
 /// A node that runs one of its bodies, or the first one again and again.
 struct ConditionalOp {
   std::shared_ptr<Condition> condition;
@@ -112,7 +126,7 @@ struct ConditionalOp {
 
 using Operation =
     std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp, EventRecordOp,
-                 EventWaitOp, MemAllocOp, MemFreeOp, ConditionalOp>;
+                 EventWaitOp, MemAllocOp, MemFreeOp, MemOpsOp, ConditionalOp>;
 
 /// Runs an operation that does work, on this thread and with no lock held.
 ///

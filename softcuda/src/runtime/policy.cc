@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "runtime/answers.h"
 #include "runtime/capture.h"
 #include "runtime/policy_check.h"
 #include "runtime/state.h"
@@ -35,11 +36,38 @@ bool AnyActiveCapture(const Runtime& runtime) {
 }
 
 // The mode predicate of class kUnsafe.
-CUresult CheckUnsafe(const Runtime& runtime, const ThreadState& thread) {
-  const std::vector<Capture*> conflicts = ConflictingCaptures(runtime, thread);
+CUresult CheckUnsafe(Runtime& runtime, const ThreadState& thread) {
+  const Device& device = *CurrentDevice(runtime, thread);
+  const std::vector<Capture*> conflicts =
+      ConflictingCaptures(runtime, thread, device.ordinal);
   for (Capture* capture : conflicts) Invalidate(*capture);
   return conflicts.empty() ? CUDA_SUCCESS
                            : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+// A copy that waits in the legacy stream while only non-blocking streams
+// capture.
+CUresult CheckSyncCopy(Runtime& runtime, const ThreadState& thread) {
+  CUresult result = CUDA_SUCCESS;
+  const Device& device = *CurrentDevice(runtime, thread);
+  for (const auto& capture : runtime.captures) {
+    if (!capture->active()) continue;
+    const bool own = capture->thread_id == thread.id;
+    Answer answer = Answer::kSyncCopyInRelaxedCode;
+    if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL) {
+      answer = Answer::kSyncCopyInGlobalCode;
+    } else if (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) {
+      answer = Answer::kSyncCopyInThreadLocalCode;
+    }
+    const bool relaxed = capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!Says(answer) ||
+        (relaxed ? !own : !ConflictsWith(*capture, thread, device.ordinal))) {
+      continue;
+    }
+    Invalidate(*capture);
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result;
 }
 
 // What a call meets that may not touch a capturing stream. SUCCESS when the
@@ -92,6 +120,10 @@ const ApiPolicy& PolicyOf(Api api) {
   return kPolicies[static_cast<size_t>(api)];
 }
 
+CaptureClass ClassOf(Api api) {
+  return AnsweredClass(api, PolicyOf(api).capture_class);
+}
+
 int ApiCount() { return static_cast<int>(kPolicies.size()); }
 
 Device* CurrentDevice(Runtime& runtime, const ThreadState& thread) {
@@ -128,33 +160,49 @@ CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
   }
   const Device& device = *CurrentDevice(runtime, thread);
   const Stream& target = stream != nullptr ? *stream : *device.legacy;
-  switch (PolicyOf(api).capture_class) {
+  switch (ClassOf(api)) {
     case CaptureClass::kSafe:
     case CaptureClass::kControl:
       return CUDA_SUCCESS;
     case CaptureClass::kRecorded:
       return CheckRecorded(runtime, target);
     case CaptureClass::kConflictsContext:
-      return CheckContextWide(runtime, device.ordinal);
+      return CheckContextWide(runtime, target.device);
     case CaptureClass::kConflictsStream:
+      if (api == Api::kGraphLaunch && target.capture != nullptr &&
+          target.capture->active()) {
+        if (Says(Answer::kGraphLaunchInCaptureInvalidates)) {
+          Invalidate(*target.capture);
+        }
+        return CodeOf(Answer::kGraphLaunchInCaptureCode);
+      }
       return CheckNotCapturing(runtime, target);
-    case CaptureClass::kSynchronous:
+    case CaptureClass::kSynchronous: {
+      const CUresult result = CheckNotCapturing(runtime, target);
+      return result != CUDA_SUCCESS ? result : CheckSyncCopy(runtime, thread);
+    }
     case CaptureClass::kSyncStream:
       return CheckSynchronising(runtime, thread, target);
     case CaptureClass::kSyncEvent:
       if (event != nullptr && event->state == EventState::kCaptured) {
-        Invalidate(*event->capture);
+        if (event->capture->status == CaptureStatus::kEnded) {
+          return CodeOf(Answer::kQueryOfEndedCaptureCode);
+        }
+        if (AnswerTo(Answer::kStatusAfterCapturedEventQuery) ==
+            CU_STREAM_CAPTURE_STATUS_INVALIDATED) {
+          Invalidate(*event->capture);
+        }
         return CUDA_ERROR_CAPTURED_EVENT;
       }
       return CheckUnsafe(runtime, thread);
     case CaptureClass::kUnknown:
       if (AnyActiveCapture(runtime)) ++runtime.unknown_calls_during_capture;
+      [[fallthrough]];
+    case CaptureClass::kUnsafe:
       // Destroying a stream that captures is accepted: it abandons the capture.
       if (api == Api::kStreamDestroy && target.capture != nullptr) {
         return CUDA_SUCCESS;
       }
-      return CheckUnsafe(runtime, thread);
-    case CaptureClass::kUnsafe:
       return CheckUnsafe(runtime, thread);
   }
   return CUDA_ERROR_UNKNOWN;

@@ -54,6 +54,9 @@ struct ApiPolicy {
 
 const ApiPolicy& PolicyOf(Api api);
 
+/// The entry point's capture class, as the table or a driver's answers say.
+CaptureClass ClassOf(Api api);
+
 /// Number of rows, one for each `Api`.
 int ApiCount();
 

@@ -9,6 +9,7 @@
 #include "check/options.h"
 #include "check/report.h"
 #include "memory/address_space.h"
+#include "runtime/answers.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/error_names.h"
@@ -23,6 +24,7 @@ std::atomic<uint64_t> next_thread_id{1};
 }  // namespace
 
 Runtime::Runtime() : executor(&mutex) {
+  LoadAnswersFromEnvironment();
   MakeDevices(
       *this, static_cast<int>(check::NumberOption("PERMAFROST_SOFTCUDA_DEVICES",
                                                   1, 0, memory::kMaxDevices)));
@@ -99,9 +101,12 @@ void ReportMisuse(const char* api, const std::string& what) {
 }
 
 void ReportUnsupported(const char* api, const std::string& what) {
+  LogLine(std::string(api) + ": " + what + " are not supported");
+}
+
+void LogLine(const std::string& text) {
   if (check::Reporter::Get().quiet()) return;
-  std::fprintf(stderr, "softcuda: %s: %s are not supported\n", api,
-               what.c_str());
+  std::fprintf(stderr, "softcuda: %s\n", text.c_str());
 }
 
 void SetStickyError(Runtime& runtime, CUresult result, const std::string& log) {

@@ -107,6 +107,9 @@ std::vector<Stream*> AllStreams(Runtime& runtime, const Device& device);
 /// Adds a misuse report: what `api` was given that no caller should give.
 void ReportMisuse(const char* api, const std::string& what);
 
+/// Writes a line to stderr, unless reports are quiet.
+void LogLine(const std::string& text);
+
 /// Tells, in a log line and not as a finding, that softcuda does not have what
 /// the call asks for.
 void ReportUnsupported(const char* api, const std::string& what);

@@ -61,6 +61,7 @@ class ConditionalTest : public RuntimeTest {
     ASSERT_OK(cuModuleGetFunction(&count_, module_, "k_count"));
     ASSERT_OK(cuMemAlloc(&words_, 64));
     ASSERT_OK(cuMemsetD32(words_, 0, 16));
+    ASSERT_OK(cuCtxSynchronize());
     ASSERT_OK(cuGraphCreate(&graph_, 0));
   }
   void TearDown() override {
@@ -139,6 +140,8 @@ class ConditionalTest : public RuntimeTest {
   }
   void Store(int word, uint32_t value) {
     EXPECT_OK(cuMemcpyHtoD(Word(word), &value, sizeof value));
+    // The copy may still run, in a stream that graphs do not wait for.
+    EXPECT_OK(cuCtxSynchronize());
   }
 
   CUmodule module_ = nullptr;

@@ -21,6 +21,8 @@ class CopyShapesTest : public RuntimeTest {
     RuntimeTest::SetUp();
     ASSERT_OK(cuMemAlloc(&device_, kBytes));
     ASSERT_OK(cuMemsetD8(device_, 0xEE, kBytes));
+    // The tests use a stream that does not wait for the legacy one.
+    ASSERT_OK(cuCtxSynchronize());
     std::iota(host_.begin(), host_.end(), static_cast<unsigned char>(0));
   }
   void TearDown() override {

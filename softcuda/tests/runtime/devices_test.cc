@@ -224,9 +224,9 @@ TEST_F(DevicesTest, CapturesAreOutOfReachOfOtherDevices) {
   EXPECT_OK(cuMemFree(memory));
   EXPECT_OK(cuStreamEndCapture(stream, &graph));
   EXPECT_OK(cuGraphDestroy(graph));
-  UseDevice(0);
   EXPECT_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cuCtxSynchronize());
+  EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+            cuCtxSynchronize_v2(contexts_[0]));
   EXPECT_CU(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
             cuStreamEndCapture(stream, &graph));
   EXPECT_OK(cuStreamDestroy(stream));

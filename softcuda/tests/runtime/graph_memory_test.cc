@@ -14,6 +14,9 @@ class GraphMemoryTest : public RuntimeTest {
   void SetUp() override {
     RuntimeTest::SetUp();
     EXPECT_OK(cuDeviceGraphMemTrim(0));
+    cuuint64_t zero = 0;
+    EXPECT_OK(cuDeviceSetGraphMemAttribute(0, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH,
+                                           &zero));
     bytes_before_ = softcuda_live_bytes();
     ASSERT_OK(cuGraphCreate(&graph_, 0));
   }
