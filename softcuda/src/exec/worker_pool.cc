@@ -22,10 +22,11 @@ WorkerPool::WorkerPool() {
 }
 
 void WorkerPool::Run(size_t helpers, const std::function<void()>& work) {
+  const size_t wanted = std::min(helpers, threads_ - 1);
   Job job;
   job.work = &work;
-  job.wanted = std::min(helpers, threads_ - 1);
-  if (job.wanted != 0) {
+  job.wanted = wanted;
+  if (wanted != 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
     while (started_ < threads_ - 1) {
       std::thread([this] { Help(); }).detach();
@@ -33,13 +34,14 @@ void WorkerPool::Run(size_t helpers, const std::function<void()>& work) {
     }
     jobs_.push_back(&job);
   }
-  if (job.wanted == 1) {
+  // `job` is read under the lock only: awake helpers change it from here on.
+  if (wanted == 1) {
     job_ready_.notify_one();
-  } else if (job.wanted > 1) {
+  } else if (wanted > 1) {
     job_ready_.notify_all();
   }
   work();
-  if (helpers == 0 || threads_ == 1) return;
+  if (wanted == 0) return;
   std::unique_lock<std::mutex> lock(mutex_);
   // Helpers that have not come by now are not needed any more.
   job.wanted = 0;

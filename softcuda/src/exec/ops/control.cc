@@ -9,6 +9,7 @@
 // sides lies the entry that goes on from there with all lanes. It is pushed
 // only when the current path does not already end at that point, so a loop that
 // loses a lane at every turn does not grow the stack.
+#include <atomic>
 #include <chrono>
 
 #include "exec/ops/lanes.h"
@@ -77,9 +78,28 @@ const Inst* Assert(Warp& w, const Inst& i, uint32_t mask) {
 
 const Inst* Nothing(Warp&, const Inst& i, uint32_t) { return &i + 1; }
 
+#if defined(__SANITIZE_THREAD__)
+#define SOFTCUDA_UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SOFTCUDA_UNDER_TSAN 1
+#endif
+#endif
+
+// ThreadSanitizer knows no fences: a read-modify-write of one word that all
+// threads share orders as much, and it sees that.
+void FenceHost() {
+#if defined(SOFTCUDA_UNDER_TSAN)
+  static std::atomic<int> word{0};
+  word.fetch_add(1, std::memory_order_seq_cst);
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 template <bool kBlockWide>
 const Inst* Fence(Warp& w, const Inst& i, uint32_t mask) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  FenceHost();
   if (w.watch != nullptr && mask != 0) NoteFence(w, kBlockWide);
   return &i + 1;
 }
