@@ -1,24 +1,10 @@
 // SPDX-FileCopyrightText: The permafrost authors
 // SPDX-License-Identifier: Apache-2.0
-//
-// Asks a driver what no documentation says of it, and writes the answers as
-// JSON, which softcuda takes in place of its defaults:
-//
-//   contract_probes [--out FILE]     PERMAFROST_DRIVER names the driver
-//
-// Each probe leaves the driver as it found it; the one that ends a context runs
-// in a process of its own. -1 stands for what this machine cannot answer.
-// Exit status: 0 all asked, 2 bad usage, 3 no driver or no device.
-#include <sys/wait.h>
-#include <unistd.h>
+#include "probes.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <functional>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,12 +21,12 @@ void Check(CUresult result, const char* what) {
   if (result == CUDA_SUCCESS) return;
   std::fprintf(stderr, "probes: %s: CUresult %d\n", what,
                static_cast<int>(result));
-  std::exit(3);
+  std::exit(1);
 }
 
 class Probes {
  public:
-  Probes() {
+  explicit Probes(const SayAnswer& say) : say_(say) {
     Check(cu.Init(0), "cuInit");
     Check(cu.DevicePrimaryCtxRetain(&context_, 0), "cuDevicePrimaryCtxRetain");
     Check(cu.CtxSetCurrent(context_), "cuCtxSetCurrent");
@@ -53,26 +39,12 @@ class Probes {
     Check(cu.MemAlloc(&words_, kWords * 4), "cuMemAlloc");
   }
 
-  nlohmann::ordered_json Run() {
-    Captures();
-    Events();
-    UnsafeCalls();
-    GraphCalls();
-    Recording();
-    CodeCalls();
-    Graphs();
-    Trap();
-    return answers_;
-  }
-
-  /// What a trap ends a context with.
-  CUresult TrapCode() {
-    CUfunction trap = nullptr;
-    Check(cu.ModuleGetFunction(&trap, module_, "k_trap"), "k_trap");
-    Check(cu.LaunchKernel(trap, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
-          "cuLaunchKernel");
-    return cu.StreamSynchronize(stream_);
-  }
+  struct Part {
+    const char* name;
+    void (Probes::*ask)();
+  };
+  static constexpr size_t kPartCount = 11;
+  static const Part kParts[kPartCount];
 
  private:
   struct Outcome {
@@ -81,7 +53,7 @@ class Probes {
     CUgraph graph = nullptr;
   };
 
-  void Say(const char* key, int64_t value) { answers_[key] = value; }
+  void Say(const char* key, int64_t value) { say_(key, value); }
 
   // Ends the capture of a stream, if it is in one, and drops its graph.
   void Drop(CUstream stream) {
@@ -111,10 +83,10 @@ class Probes {
     }
     return outcome;
   }
-  // 900 when the call does not go with a GLOBAL capture of this thread, else 0.
+  // The result of a call that does not go with a GLOBAL capture of this thread
+  // is 900; of one that goes, 0.
   void AskClass(const char* key, const std::function<CUresult()>& call) {
-    const Outcome outcome = During(kGlobal, call);
-    Say(key, outcome.call == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? 900 : 0);
+    Say(key, During(kGlobal, call).call);
   }
   size_t NodeCount(CUgraph graph) {
     size_t count = 0;
@@ -252,7 +224,7 @@ class Probes {
         {"P08.cuMemAddressFree", free}};
     for (const auto& [key, call] : calls) {
       const Outcome outcome = During(kGlobal, call);
-      Say(key, outcome.call == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? 900 : 0);
+      Say(key, outcome.call);
       // What the capture did not allow is made up for, for the next call.
       if (outcome.call != CUDA_SUCCESS) Check(call(), key);
     }
@@ -301,7 +273,9 @@ class Probes {
              [&] { return cu.StreamGetCtx(stream_, &context); });
     AskClass("P10.cuStreamGetFlags",
              [&] { return cu.StreamGetFlags(stream_, &flags); });
+  }
 
+  void StreamEnds() {
     CUstream unrelated = nullptr;
     Check(cu.StreamCreate(&unrelated, kNonBlocking), "cuStreamCreate");
     bool destroyed = false;
@@ -315,7 +289,11 @@ class Probes {
     CUstream origin = nullptr;
     Check(cu.StreamCreate(&origin, kNonBlocking), "cuStreamCreate");
     Check(cu.StreamBeginCapture(origin, kRelaxed), "cuStreamBeginCapture");
-    Say("P11.origin", cu.StreamDestroy(origin));
+    const CUresult result = cu.StreamDestroy(origin);
+    Say("P11.origin", result);
+    if (result == CUDA_SUCCESS) return;
+    Drop(origin);
+    (void)cu.StreamDestroy(origin);
   }
 
   int64_t DestroyMember() {
@@ -468,7 +446,8 @@ class Probes {
     (void)cu.LibraryUnload(library);
   }
 
-  void Graphs() {
+  // Some driver may have freed the graph, and then crash.
+  void BrokenGraphOfTheCaller() {
     CUgraph user = nullptr;
     CUgraph ended = nullptr;
     Check(cu.GraphCreate(&user, 0), "cuGraphCreate");
@@ -482,7 +461,10 @@ class Probes {
     Say("P23.graph_lives",
         cu.GraphGetNodes(user, nullptr, &count) == CUDA_SUCCESS ? 1 : 0);
     (void)cu.GraphDestroy(user);
+  }
 
+  void Graphs() {
+    CUgraph ended = nullptr;
     CUgraph seen = nullptr;
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
@@ -498,8 +480,9 @@ class Probes {
     Say("P25.same_order", IsFillMemsetFill(ended) ? 1 : 0);
     Say("P26.growth_bytes", GrowthOfReplays(ended));
     (void)cu.GraphDestroy(ended);
-    Say("P27.conflicts", ConflictOfAnotherDevice());
   }
+
+  void OtherDevice() { Say("P27.conflicts", ConflictOfAnotherDevice()); }
 
   bool IsFillMemsetFill(CUgraph graph) {
     CUgraphNode nodes[3] = {};
@@ -554,29 +537,13 @@ class Probes {
     return outcome.call == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? 1 : 0;
   }
 
-  // Ends a context: in a process that has not used the driver yet.
+  // Ends the context, and with it what the process can do.
   void Trap() {
-    int ends[2] = {};
-    int64_t code = kCannotTell;
-    if (pipe(ends) != 0) {
-      Say("P28.code", code);
-      return;
-    }
-    const pid_t child = fork();
-    if (child == 0) {
-      char descriptor[16];
-      std::snprintf(descriptor, sizeof descriptor, "%d", ends[1]);
-      execl("/proc/self/exe", "contract_probes", "--trap", descriptor,
-            static_cast<char*>(nullptr));
-      _exit(127);
-    }
-    close(ends[1]);
-    int answer = 0;
-    if (read(ends[0], &answer, sizeof answer) == sizeof answer) code = answer;
-    close(ends[0]);
-    int status = 0;
-    if (child > 0) (void)waitpid(child, &status, 0);
-    Say("P28.code", code);
+    CUfunction trap = nullptr;
+    Check(cu.ModuleGetFunction(&trap, module_, "k_trap"), "k_trap");
+    Check(cu.LaunchKernel(trap, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
+          "cuLaunchKernel");
+    Say("P28.code", cu.StreamSynchronize(stream_));
   }
 
   const Api& cu = Driver();
@@ -586,48 +553,52 @@ class Probes {
   CUstream stream_ = nullptr;
   CUstream other_ = nullptr;
   CUdeviceptr words_ = 0;
-  nlohmann::ordered_json answers_;
+  SayAnswer say_;
 };
 
-int AnswerTrap(const char* descriptor) {
-  const int code = Probes().TrapCode();
-  const int end = std::atoi(descriptor);
-  return write(end, &code, sizeof code) == sizeof code ? 0 : 3;
-}
-
-int Main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "--trap") == 0) {
-    return AnswerTrap(argv[2]);
-  }
-  const bool to_file = argc == 3 && std::strcmp(argv[1], "--out") == 0;
-  if (argc != 1 && !to_file) {
-    std::fprintf(stderr, "usage: contract_probes [--out FILE]\n");
-    return 2;
-  }
-  int version = 0;
-  Check(Driver().DriverGetVersion(&version), "cuDriverGetVersion");
-  nlohmann::ordered_json document;
-  document["schema"] = "permafrost.driver_answers/1";
-  document["driver_version"] = version;
-  document["answers"] = Probes().Run();
-  const std::string text = document.dump(2) + "\n";
-  if (!to_file) {
-    std::cout << text;
-    return 0;
-  }
-  std::ofstream file(argv[2]);
-  file << text;
-  file.close();
-  if (!file) {
-    std::fprintf(stderr, "probes: cannot write '%s'\n", argv[2]);
-    return 2;
-  }
-  return 0;
-}
+const Probes::Part Probes::kParts[kPartCount] = {
+    {"captures", &Probes::Captures},
+    {"events", &Probes::Events},
+    {"unsafe-calls", &Probes::UnsafeCalls},
+    {"stream-ends", &Probes::StreamEnds},
+    {"graph-calls", &Probes::GraphCalls},
+    {"recording", &Probes::Recording},
+    {"code-calls", &Probes::CodeCalls},
+    {"broken-graph", &Probes::BrokenGraphOfTheCaller},
+    {"graphs", &Probes::Graphs},
+    {"other-device", &Probes::OtherDevice},
+    {"trap", &Probes::Trap},
+};
 
 }  // namespace
-}  // namespace permafrost::contract
 
-int main(int argc, char** argv) {
-  return permafrost::contract::Main(argc, argv);
+std::vector<std::string> ProbeParts() {
+  std::vector<std::string> names;
+  for (const auto& part : Probes::kParts) names.emplace_back(part.name);
+  return names;
 }
+
+bool AskProbePart(const std::string& name, const SayAnswer& say) {
+  for (const auto& part : Probes::kParts) {
+    if (name != part.name) continue;
+    Probes probes(say);
+    (probes.*part.ask)();
+    return true;
+  }
+  return false;
+}
+
+bool AskForDevice(int* driver_version, std::string* device_name) {
+  const Api& cu = Driver();
+  CUdevice device = 0;
+  char name[256] = {};
+  if (cu.DriverGetVersion(driver_version) != CUDA_SUCCESS ||
+      cu.Init(0) != CUDA_SUCCESS || cu.DeviceGet(&device, 0) != CUDA_SUCCESS ||
+      cu.DeviceGetName(name, sizeof name - 1, device) != CUDA_SUCCESS) {
+    return false;
+  }
+  *device_name = name;
+  return true;
+}
+
+}  // namespace permafrost::contract

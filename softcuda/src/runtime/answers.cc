@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <optional>
+#include <system_error>
 
 #include "check/report.h"
 #include "runtime/state.h"
@@ -88,8 +90,20 @@ std::string Listed(const std::vector<int>& values) {
   return text;
 }
 
+// What the probes say where the machine could not tell.
+constexpr int64_t kUnanswered = -1;
+
+bool IsKnown(const std::string& key) {
+  const auto is_it = [&](const auto& row) { return key == row.key; };
+  return std::any_of(Rows().begin(), Rows().end(), is_it) ||
+         std::any_of(std::begin(kClassRows), std::end(kClassRows), is_it) ||
+         std::any_of(std::begin(kFixedRows), std::end(kFixedRows), is_it);
+}
+
 // What keeps the answer from being used; empty when it is.
 std::string Apply(const std::string& key, int64_t value) {
+  if (!IsKnown(key)) return "answer " + key + ": unknown";
+  if (value == kUnanswered) return "";
   const auto is_it = [&](const auto& row) { return key == row.key; };
   const auto got = [&](const std::string& want) {
     return "answer " + key + ": got " + std::to_string(value) + ", softcuda " +
@@ -118,7 +132,6 @@ std::string Apply(const std::string& key, int64_t value) {
   }
   const auto* const fixed =
       std::find_if(std::begin(kFixedRows), std::end(kFixedRows), is_it);
-  if (fixed == std::end(kFixedRows)) return "answer " + key + ": unknown";
   return fixed->value == value
              ? ""
              : got("does " + std::to_string(fixed->value) + " always");
@@ -132,8 +145,11 @@ void ReportFile(const std::string& path, const std::string& what) {
 }
 
 // False for a file that cannot be read, or is far larger than any with answers.
+// Anything but a file is not opened: a pipe could keep the process for ever.
 bool ReadFile(const std::string& path, std::string* text) {
   constexpr size_t kMostBytes = size_t{1} << 20;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   std::FILE* const file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return false;
   text->resize(kMostBytes + 1);
@@ -168,8 +184,8 @@ void LoadAnswersFromEnvironment() {
   std::string text;
   if (!ReadFile(path, &text)) {
     ReportFile(path,
-               "cannot be read, or has more than 1 MiB; the defaults "
-               "hold");
+               "is no file, cannot be read, or has more than 1 MiB; the "
+               "defaults hold");
     return;
   }
   AnswerList answers;

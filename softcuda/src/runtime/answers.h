@@ -47,8 +47,9 @@ using AnswerList = std::vector<std::pair<std::string, int64_t>>;
 bool ParseAnswers(std::string_view text, AnswerList* answers,
                   std::string* error);
 
-/// Puts answers in the place of defaults. Returns a line for each that is not
-/// used: unknown keys, and values that softcuda cannot do.
+/// Puts answers in the place of defaults; -1 is what nobody could tell, and
+/// leaves the default. Returns a line for each that is not used: unknown keys,
+/// and values that softcuda cannot do.
 std::vector<std::string> ApplyAnswers(const AnswerList& answers);
 
 /// Reads the file that PERMAFROST_SOFTCUDA_POLICY names, if any. What is wrong

@@ -7,6 +7,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,6 +19,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace softcuda::runtime {
 namespace {
@@ -36,17 +39,16 @@ struct ProbeRun {
   std::string log;
 };
 
-// Runs the probes on softcuda; with a file of answers, or without one.
-ProbeRun RunProbes(const std::string& policy, int devices = 2) {
+// Runs the probes on softcuda with these environment variables.
+ProbeRun RunProbesWith(const std::string& environment) {
   const std::string out = TempFile("out.json");
   const std::string log = TempFile("log.txt");
-  std::string command = "PERMAFROST_DRIVER=" SOFTCUDA_TEST_LIBRARY
-                        " PERMAFROST_SOFTCUDA_DEVICES=" +
-                        std::to_string(devices);
-  if (!policy.empty()) command += " PERMAFROST_SOFTCUDA_POLICY=" + policy;
+  std::string command =
+      "PERMAFROST_DRIVER=" SOFTCUDA_TEST_LIBRARY " " + environment;
   command += " " SOFTCUDA_TEST_PROBES " --out " + out + " 2>" + log;
   ProbeRun run;
-  run.status = std::system(command.c_str());
+  const int status = std::system(command.c_str());
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   const auto json = nlohmann::json::parse(std::ifstream(out), nullptr, false);
   if (json.is_object() && json.contains("answers")) {
     run.answers = json["answers"].get<Answers>();
@@ -57,6 +59,15 @@ ProbeRun RunProbes(const std::string& policy, int devices = 2) {
   std::remove(out.c_str());
   std::remove(log.c_str());
   return run;
+}
+
+// With a file of answers, or without one; on a machine of two devices, so that
+// each question can be answered.
+ProbeRun RunProbes(const std::string& policy, int devices = 2) {
+  std::string environment =
+      "PERMAFROST_SOFTCUDA_DEVICES=" + std::to_string(devices);
+  if (!policy.empty()) environment += " PERMAFROST_SOFTCUDA_POLICY=" + policy;
+  return RunProbesWith(environment);
 }
 
 std::string WritePolicy(const std::string& name, const std::string& text) {
@@ -94,6 +105,43 @@ TEST(AnswersTest, AnswersComeBackAsTheyWereGiven) {
   EXPECT_EQ(second.answers, first.answers);
   EXPECT_THAT(second.log, ::testing::Not(HasSubstr("file of answers")));
   std::remove(policy.c_str());
+}
+
+// A machine with one device cannot tell how two get on.
+TEST(AnswersTest, WhatNobodyCouldTellLeavesTheDefault) {
+  const ProbeRun one_device = RunProbes("", 1);
+  ASSERT_EQ(one_device.status, 0) << one_device.log;
+  ASSERT_EQ(one_device.answers.at("P27.conflicts"), -1);
+  const std::string policy = WriteAnswers("one.json", one_device.answers);
+  const ProbeRun two_devices = RunProbes(policy);
+  EXPECT_EQ(two_devices.answers.at("P27.conflicts"), 1);
+  EXPECT_THAT(two_devices.log, ::testing::Not(HasSubstr("file of answers")));
+  std::remove(policy.c_str());
+}
+
+// A device without room for a mapping stands for a driver that fails a group.
+TEST(AnswersTest, AGroupThatEndsEarlyCostsNoOther) {
+  const ProbeRun defaults = RunProbes("");
+  const ProbeRun run = RunProbesWith(
+      "PERMAFROST_SOFTCUDA_DEVICES=2 SOFTCUDA_DEVICE_MEMORY=1048576");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_THAT(run.log,
+              HasSubstr("probes: 'unsafe-calls' ended with status 1 after "
+                        "P08.cuMemCreate"));
+  EXPECT_EQ(run.answers.count("P08.cuMemMap"), 0u);
+  for (const auto& [key, value] : run.answers) {
+    EXPECT_EQ(value, defaults.answers.at(key)) << key;
+  }
+  for (const char* key : {"P01.invalidates", "P28.code"}) {
+    EXPECT_EQ(run.answers.count(key), 1u) << key;
+  }
+}
+
+TEST(AnswersTest, ProbesWithoutADeviceSaySo) {
+  const ProbeRun run = RunProbes("", 0);
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.log, HasSubstr("no driver or no device"));
+  EXPECT_THAT(run.answers, ::testing::IsEmpty());
 }
 
 // Another answer to each question that softcuda can answer otherwise.
@@ -163,13 +211,26 @@ TEST(AnswersTest, WhatCannotBeDoneIsToldAndChangesNothing) {
 TEST(AnswersTest, UnreadableFilesLeaveTheDefaults) {
   const ProbeRun defaults = RunProbes("");
   const std::string broken = WritePolicy("broken.json", "{\"answers\": {\"P03");
-  for (const std::string& policy :
-       {std::string("/nonexistent/answers.json"), broken}) {
+  const std::string large =
+      WritePolicy("large.json", std::string((size_t{1} << 20) + 1, ' '));
+  const std::string pipe = TempFile("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::pair<std::string, std::string> files[] = {
+      {"/nonexistent/answers.json", "is no file"},
+      {::testing::TempDir(), "is no file"},
+      {pipe, "is no file"},
+      {large, "has more than 1 MiB"},
+      {broken, "at byte 17: want a string of plain characters"}};
+  for (const auto& [policy, why] : files) {
     const ProbeRun run = RunProbes(policy);
-    EXPECT_EQ(run.answers, defaults.answers);
+    EXPECT_EQ(run.answers, defaults.answers) << policy;
+    EXPECT_THAT(run.log, HasSubstr("file of answers '" + policy + "': "));
+    EXPECT_THAT(run.log, HasSubstr(why));
     EXPECT_THAT(run.log, HasSubstr("the defaults hold"));
   }
-  std::remove(broken.c_str());
+  for (const std::string& path : {broken, large, pipe}) {
+    std::remove(path.c_str());
+  }
 }
 
 TEST(AnswersParserTest, ReadsWhatTheProbesWrite) {
