@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "arena/embedded_json.h"
 #include "permafrost/arena/model_config.h"
@@ -20,9 +19,6 @@
 #undef PERMAFROST_MODEL_PRESET
 
 namespace permafrost::testing {
-
-/// What most refusals of a config return.
-inline constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 /// Every preset as the build embedded it, by name.
 inline std::map<std::string, nlohmann::json> PresetTexts() {

@@ -18,6 +18,9 @@
 
 namespace permafrost::testing {
 
+/// What most refusals return.
+inline constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+
 inline const absl::Status& GetStatus(const absl::Status& status) {
   return status;
 }

@@ -19,11 +19,8 @@
 #include "catalogue.h"
 #include "check/settings.h"
 #include "exec/form_table.h"
-#include "runtime/policy.h"
-#if __has_include("runtime/answers.inc")
 #include "runtime/answers.h"
-#define SOFTCUDA_HAS_ANSWERS 1
-#endif
+#include "runtime/policy.h"
 
 namespace softcuda::testing {
 namespace {
@@ -124,8 +121,6 @@ void PrintEntryPoints(std::ostream& out) {
       << rows.str() << "\n";
 }
 
-#ifdef SOFTCUDA_HAS_ANSWERS
-
 struct Decision {
   std::string key;
   std::string text;  // what softcuda does
@@ -188,8 +183,6 @@ void PrintDecisions(std::ostream& out) {
   }
   out << "\n";
 }
-
-#endif  // SOFTCUDA_HAS_ANSWERS
 
 // The word that a form begins with: "ld" of "ld.global.u32".
 std::string OpcodeOf(const std::string& form) {
@@ -264,9 +257,7 @@ std::string Page() {
          "documented, unless this page says on which driver it was "
          "verified.\n\n";
   PrintEntryPoints(out);
-#ifdef SOFTCUDA_HAS_ANSWERS
   PrintDecisions(out);
-#endif
   PrintInstructions(out);
   PrintCheckers(out);
   PrintOptions(out);

@@ -16,8 +16,8 @@ extern "C" const unsigned char softcuda_check_kernels[];
 namespace softcuda::testing {
 namespace {
 
-constexpr int kInts = 256;
-constexpr size_t kBytes = kInts * 4;
+constexpr int kWorkInts = 256;
+constexpr size_t kWorkBytes = kWorkInts * 4;
 constexpr const char* kCheckers[] = {"initcheck", "racecheck", "leakcheck",
                                      "hostcheck"};
 
@@ -44,13 +44,13 @@ class Work {
     }
     streams_["l"] = CU_STREAM_LEGACY;
     for (const char* name : {"a", "b", "c"}) {
-      Ok(cuMemAlloc(&buffers_[name], kBytes), name);
-      Ok(cuMemsetD32(buffers_[name], 0, kInts), name);
+      Ok(cuMemAlloc(&buffers_[name], kWorkBytes), name);
+      Ok(cuMemsetD32(buffers_[name], 0, kWorkInts), name);
     }
     void* host = nullptr;
-    Ok(cuMemAllocHost(&host, kBytes), "h");
+    Ok(cuMemAllocHost(&host, kWorkBytes), "h");
     host_ = static_cast<int*>(host);
-    for (int k = 0; k < kInts; ++k) host_[k] = k % 13;
+    for (int k = 0; k < kWorkInts; ++k) host_[k] = k % 13;
     Ok(cuCtxSynchronize(), "before the work");
   }
   Work(const Work&) = delete;
@@ -110,13 +110,13 @@ class Work {
   }
 
   bool DoKernel(const std::string& verb, const Names& names) {
-    int n = kInts;
+    int n = kWorkInts;
     if (verb == "fill" || verb == "head" || verb == "tail" ||
         verb == "long_head") {
       CUdeviceptr out = BufferOf(names[1]);
-      if (verb == "tail") out += kBytes / 2;
-      if (verb == "head" || verb == "tail") n = kInts / 2;
-      if (verb == "long_head") n = kInts / 2 + 1;
+      if (verb == "tail") out += kWorkBytes / 2;
+      if (verb == "head" || verb == "tail") n = kWorkInts / 2;
+      if (verb == "long_head") n = kWorkInts / 2 + 1;
       void* params[] = {&out, &n, &n};
       Launch(names[0], "k_fill", params);
       return true;
@@ -136,20 +136,20 @@ class Work {
   bool DoCall(const std::string& verb, const Names& names) {
     CUresult result = CUDA_SUCCESS;
     if (verb == "set") {
-      result =
-          cuMemsetD32Async(BufferOf(names[1]), 1, kInts, StreamOf(names[0]));
+      result = cuMemsetD32Async(BufferOf(names[1]), 1, kWorkInts,
+                                StreamOf(names[0]));
     } else if (verb == "copy") {
-      result = cuMemcpyDtoDAsync(BufferOf(names[2]), BufferOf(names[1]), kBytes,
-                                 StreamOf(names[0]));
+      result = cuMemcpyDtoDAsync(BufferOf(names[2]), BufferOf(names[1]),
+                                 kWorkBytes, StreamOf(names[0]));
     } else if (verb == "upload") {
-      result = cuMemcpyHtoDAsync(BufferOf(names[1]), host_, kBytes,
+      result = cuMemcpyHtoDAsync(BufferOf(names[1]), host_, kWorkBytes,
                                  StreamOf(names[0]));
     } else if (verb == "stack_upload") {
       const int on_stack[4] = {};
       result = cuMemcpyHtoDAsync(BufferOf(names[1]), on_stack, sizeof on_stack,
                                  StreamOf(names[0]));
     } else if (verb == "download") {
-      result = cuMemcpyDtoHAsync(host_, BufferOf(names[1]), kBytes,
+      result = cuMemcpyDtoHAsync(host_, BufferOf(names[1]), kWorkBytes,
                                  StreamOf(names[0]));
     } else if (verb == "order") {
       CUevent event = nullptr;
@@ -161,7 +161,7 @@ class Work {
       result = cuStreamSynchronize(StreamOf(names[0]));
     } else if (verb == "undefine") {
       result = static_cast<CUresult>(
-          softcuda_mark_undefined(BufferOf(names[0]), kBytes));
+          softcuda_mark_undefined(BufferOf(names[0]), kWorkBytes));
     } else if (verb == "late") {
       result = static_cast<CUresult>(softcuda_set_option("late_work", "1"));
     } else {
@@ -208,8 +208,8 @@ class Work {
     void* host = nullptr;
     CUstream stream = nullptr;
     CUevent event = nullptr;
-    if (name == "memory") Ok(cuMemAlloc(&memory, kBytes), name);
-    if (name == "host") Ok(cuMemAllocHost(&host, kBytes), name);
+    if (name == "memory") Ok(cuMemAlloc(&memory, kWorkBytes), name);
+    if (name == "host") Ok(cuMemAllocHost(&host, kWorkBytes), name);
     if (name == "stream") Ok(cuStreamCreate(&stream, 0), name);
     if (name == "event") Ok(cuEventCreate(&event, 0), name);
   }

@@ -10,7 +10,7 @@ namespace {
 // k_set sets a condition to a word of memory. k_count counts a word down, and
 // sets a condition to what is left. cudaGraphSetConditional is what the
 // compiler makes of the call of that name.
-constexpr char kPtx[] = R"(
+constexpr char kConditionalPtx[] = R"(
 .version 8.0
 .target sm_70
 .address_size 64
@@ -56,7 +56,7 @@ class ConditionalTest : public RuntimeTest {
  protected:
   void SetUp() override {
     RuntimeTest::SetUp();
-    ASSERT_OK(cuModuleLoadData(&module_, kPtx));
+    ASSERT_OK(cuModuleLoadData(&module_, kConditionalPtx));
     ASSERT_OK(cuModuleGetFunction(&set_, module_, "k_set"));
     ASSERT_OK(cuModuleGetFunction(&count_, module_, "k_count"));
     ASSERT_OK(cuMemAlloc(&words_, 64));

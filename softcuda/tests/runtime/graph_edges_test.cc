@@ -7,7 +7,7 @@
 namespace softcuda {
 namespace {
 
-constexpr char kPtx[] = R"(
+constexpr char kEdgesPtx[] = R"(
 .version 7.0
 .target sm_70
 .address_size 64
@@ -18,7 +18,7 @@ class GraphEdgesTest : public RuntimeTest {
  protected:
   void SetUp() override {
     RuntimeTest::SetUp();
-    ASSERT_OK(cuModuleLoadData(&module_, kPtx));
+    ASSERT_OK(cuModuleLoadData(&module_, kEdgesPtx));
     ASSERT_OK(cuModuleGetFunction(&function_, module_, "k_nothing"));
     ASSERT_OK(cuMemAlloc(&memory_, 64));
   }

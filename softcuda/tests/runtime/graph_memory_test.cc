@@ -7,8 +7,6 @@
 namespace softcuda {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-
 class GraphMemoryTest : public RuntimeTest {
  protected:
   void SetUp() override {

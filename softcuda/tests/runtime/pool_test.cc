@@ -11,8 +11,6 @@
 namespace softcuda {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-
 class PoolTest : public RuntimeTest {
  protected:
   void SetUp() override {

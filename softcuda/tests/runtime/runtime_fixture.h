@@ -14,6 +14,8 @@
 
 namespace softcuda {
 
+inline constexpr size_t kMiB = size_t{1} << 20;
+
 #define EXPECT_CU(code, call) \
   EXPECT_EQ(static_cast<int>(call), static_cast<int>(code))
 #define ASSERT_CU(code, call) \

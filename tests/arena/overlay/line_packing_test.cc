@@ -18,12 +18,11 @@
 namespace permafrost {
 namespace {
 
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
 bool Overlap(const LineBuffer& a, const LineBuffer& b) {
   return a.lower < b.upper && b.lower < a.upper;

@@ -17,6 +17,7 @@ namespace permafrost {
 namespace {
 
 using ::permafrost::testing::AsLine;
+using ::permafrost::testing::kInvalid;
 using ::permafrost::testing::Line;
 using ::permafrost::testing::Op;
 using ::permafrost::testing::Size;
@@ -27,7 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 constexpr PlanOptions kFine = {.granularity_bytes = 256};
 
 /// a, b and c are needed one after the other.
