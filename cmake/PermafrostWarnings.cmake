@@ -13,10 +13,9 @@ target_compile_options(permafrost_warnings INTERFACE
     -Wno-maybe-uninitialized>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${PERMAFROST_WERROR}>>:-Werror>)
 
-# What most sources of the library include, compiled once where the option asks
-# for it: headers of other libraries alone, so that a source cannot lean on one of
-# ours that it does not name.
-function(permafrost_reuse_library_pch target)
+# Where the option asks for it: sources are compiled in batches, and what most of
+# them include once. That is headers of other libraries alone.
+function(permafrost_compile_quickly target)
   if(NOT PERMAFROST_QUICK_COMPILE)
     return()
   endif()
@@ -36,6 +35,7 @@ function(permafrost_reuse_library_pch target)
       <absl/strings/str_cat.h> <absl/strings/string_view.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM permafrost_library_pch)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
 # permafrost_component(NAME driver SOURCES ... [PUBLIC_LIBS ...] [PRIVATE_LIBS ...]
@@ -65,5 +65,5 @@ function(permafrost_component)
     $<TARGET_PROPERTY:permafrost_warnings,INTERFACE_COMPILE_OPTIONS>)
   target_include_directories(permafrost_${arg_NAME} SYSTEM PRIVATE
     ${arg_PRIVATE_INCLUDES})
-  permafrost_reuse_library_pch(permafrost_${arg_NAME})
+  permafrost_compile_quickly(permafrost_${arg_NAME})
 endfunction()

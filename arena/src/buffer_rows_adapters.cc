@@ -46,7 +46,7 @@ ByteCount LoraSeqSlotBytes(Config /*config*/, Limits limits) {
   return Bytes(Rows(limits) * kI32Bytes);
 }
 
-constexpr BufferRow kRows[] = {
+constexpr BufferRow kAdapterRows[] = {
     {.name = "lora_xa",
      .meaning = "rows shrunk to the adapter's rank",
      .element = ElementType::kBf16,
@@ -88,6 +88,6 @@ constexpr BufferRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const BufferRow> AdapterRows() { return kRows; }
+absl::Span<const BufferRow> AdapterRows() { return kAdapterRows; }
 
 }  // namespace permafrost::internal

@@ -93,7 +93,7 @@ constexpr const char* kExpertUses[] = {"routed rows", "dense layer's rows",
 constexpr const char* kFp8Uses[] = {"shared expert's input", "gate, up input",
                                     "down input", nullptr};
 
-constexpr BufferRow kRows[] = {
+constexpr BufferRow kExpertRows[] = {
     {.name = "gate_logits",
      .meaning = "router logits",
      .element = ElementType::kBf16,
@@ -184,6 +184,6 @@ constexpr BufferRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const BufferRow> ExpertRows() { return kRows; }
+absl::Span<const BufferRow> ExpertRows() { return kExpertRows; }
 
 }  // namespace permafrost::internal

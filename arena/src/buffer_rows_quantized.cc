@@ -133,7 +133,7 @@ ByteCount Q2ActBytes(Config config, Limits limits) {
       BlockedActivations(limits, Max(DenseWidth(config), QueryWidth(config))));
 }
 
-constexpr BufferRow kRows[] = {
+constexpr BufferRow kQuantizedRows[] = {
     {.name = "ffn_act_q8",
      .meaning = "dense layer's input in blocks of 8 bits, for 4-bit weights",
      .element = ElementType::kMixed,
@@ -233,6 +233,6 @@ constexpr BufferRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const BufferRow> QuantizedRows() { return kRows; }
+absl::Span<const BufferRow> QuantizedRows() { return kQuantizedRows; }
 
 }  // namespace permafrost::internal

@@ -231,7 +231,7 @@ constexpr const char* kGatesUses[] = {"delta net gates",
 constexpr const char* kConvOutUses[] = {"convolved delta net rows",
                                         "rotary queries", nullptr};
 
-constexpr BufferRow kRows[] = {
+constexpr BufferRow kRecurrentRows[] = {
     {.name = "ssm_qkvz",
      .meaning = "in-projection of a recurrent layer, before it is put in order",
      .element = ElementType::kBf16,
@@ -322,6 +322,6 @@ constexpr BufferRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const BufferRow> RecurrentRows() { return kRows; }
+absl::Span<const BufferRow> RecurrentRows() { return kRecurrentRows; }
 
 }  // namespace permafrost::internal

@@ -111,7 +111,7 @@ ByteCount SeedScratchBytes(Config config, Limits limits) {
 constexpr const char* kNormOutputUses[] = {"normed rows",
                                            "Mamba-2 gated-norm rows", nullptr};
 
-constexpr BufferRow kRows[] = {
+constexpr BufferRow kStepRows[] = {
     {.name = "hidden_states",
      .meaning = "token activations from layer to layer",
      .element = ElementType::kBf16,
@@ -208,6 +208,6 @@ constexpr BufferRow kRows[] = {
 
 }  // namespace
 
-absl::Span<const BufferRow> StepRows() { return kRows; }
+absl::Span<const BufferRow> StepRows() { return kStepRows; }
 
 }  // namespace permafrost::internal

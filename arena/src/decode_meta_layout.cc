@@ -13,18 +13,17 @@
 #include "fnv1a.h"
 #include "permafrost/driver/checked_math.h"
 #include "permafrost/driver/status.h"
+#include "region_alignment.h"
 
 namespace permafrost {
 namespace {
 
-constexpr int64_t kAlignment = 256;
 constexpr std::array<int64_t, 12> kRungs = {1,  2,  4,  8,  12, 16,
                                             24, 32, 48, 64, 96, 128};
 /// Above the last rung graphs are captured in steps of so many rows.
 constexpr int64_t kRungStep = 32;
 constexpr int64_t kSeedLeastRows = 32;
 constexpr int64_t kMaxBlocksUnpaged = 256;
-constexpr int64_t kMropeAxes = 3;
 /// What a signed 32-bit index on the device reaches.
 constexpr int64_t kMostIndexed = std::numeric_limits<int32_t>::max();
 
@@ -48,7 +47,7 @@ class RegionPacker {
  public:
   int64_t Place(CheckedSize bytes) {
     const CheckedSize start = end_;
-    end_ = end_ + bytes.AlignUp(kAlignment);
+    end_ = end_ + bytes.AlignUp(kRegionAlignmentBytes);
     return start.value().value_or(0);
   }
   /// nullopt if any region was out of range.

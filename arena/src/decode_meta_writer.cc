@@ -13,8 +13,6 @@
 namespace permafrost {
 namespace {
 
-constexpr int64_t kMropeAxes = 3;
-
 template <typename... Parts>
 absl::Status Refused(const Parts&... parts) {
   return absl::InvalidArgumentError(

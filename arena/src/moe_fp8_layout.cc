@@ -10,11 +10,11 @@
 #include "fnv1a.h"
 #include "moe_shape.h"
 #include "permafrost/driver/status.h"
+#include "region_alignment.h"
 
 namespace permafrost {
 namespace {
 
-constexpr int64_t kAlignment = 256;
 /// Output rows and columns that one worklist entry stands for.
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 64;
@@ -52,10 +52,11 @@ absl::StatusOr<MoeFp8Layout> MoeFp8Layout::ForRows(const ModelConfig& config,
   const CheckedSize entries =
       (routed_pairs.CeilDiv(kTileRows) + config.num_experts + 1) * column_tiles;
 
-  const CheckedSize scale = activation_bytes.AlignUp(kAlignment);
-  const CheckedSize worklist = scale + scale_bytes.AlignUp(kAlignment);
+  const CheckedSize scale = activation_bytes.AlignUp(kRegionAlignmentBytes);
+  const CheckedSize worklist =
+      scale + scale_bytes.AlignUp(kRegionAlignmentBytes);
   const CheckedSize worklist_bytes =
-      (entries * kEntryBytes).AlignUp(kAlignment);
+      (entries * kEntryBytes).AlignUp(kRegionAlignmentBytes);
   const CheckedSize counter = worklist + worklist_bytes;
   CheckedSize end = counter + kCounterBytes;
 
@@ -64,8 +65,8 @@ absl::StatusOr<MoeFp8Layout> MoeFp8Layout::ForRows(const ModelConfig& config,
   CheckedSize small_bytes = 0;
   if (config.num_experts == kSmallListExperts) {
     small_bytes = CheckedSize(config.num_experts) * column_tiles * kEntryBytes;
-    small_worklist = end.AlignUp(kAlignment);
-    small_counter = small_worklist + small_bytes.AlignUp(kAlignment);
+    small_worklist = end.AlignUp(kRegionAlignmentBytes);
+    small_counter = small_worklist + small_bytes.AlignUp(kRegionAlignmentBytes);
     end = small_counter + kCounterBytes;
   }
   // `end` is the sum of all the others, so they are in range when it is.

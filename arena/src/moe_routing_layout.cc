@@ -7,11 +7,11 @@
 #include "checked_size.h"
 #include "moe_shape.h"
 #include "permafrost/driver/status.h"
+#include "region_alignment.h"
 
 namespace permafrost {
 namespace {
 
-constexpr int64_t kAlignment = 256;
 constexpr int64_t kWordBytes = 4;
 
 }  // namespace
@@ -22,9 +22,10 @@ absl::StatusOr<MoeRoutingLayout> MoeRoutingLayout::ForRows(
 
   const CheckedSize pair_table =
       (CheckedSize(rows) * config.experts_per_token * kWordBytes)
-          .AlignUp(kAlignment);
+          .AlignUp(kRegionAlignmentBytes);
   const CheckedSize offset_table =
-      ((CheckedSize(config.num_experts) + 1) * kWordBytes).AlignUp(kAlignment);
+      ((CheckedSize(config.num_experts) + 1) * kWordBytes)
+          .AlignUp(kRegionAlignmentBytes);
   const std::optional<int64_t> pairs = pair_table.value();
   const std::optional<int64_t> total = (pair_table * 4 + offset_table).value();
   if (!total) return MoeShapeTooLarge("MoE routing layout", config, rows);

@@ -198,10 +198,6 @@ absl::Status ReadMemset(const DriverApi& api, NodeRecord& record) {
   return absl::OkStatus();
 }
 
-std::string NodeLabel(size_t index, const NodeRecord& node) {
-  return absl::StrCat("node ", index, " (", node.name, ")");
-}
-
 absl::Status CompareNode(size_t index, const NodeRecord& then,
                          const NodeRecord& now) {
   if (then.type != now.type || then.name != now.name) {
@@ -300,6 +296,10 @@ absl::StatusOr<NodeRecord> ReadNode(const Driver& driver, CUgraphNode node) {
   }
   if (!status.ok()) return status;
   return record;
+}
+
+std::string NodeLabel(size_t index, const NodeRecord& node) {
+  return absl::StrCat("node ", index, " (", node.name, ")");
 }
 
 const char* NodeTypeName(CUgraphNodeType type) {

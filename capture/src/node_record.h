@@ -61,6 +61,9 @@ absl::StatusOr<std::vector<CUgraphNode>> ListNodes(const Driver& driver,
 /// not read has no image.
 absl::StatusOr<NodeRecord> ReadNode(const Driver& driver, CUgraphNode node);
 
+/// How messages name a node: "node 3 (moe_swiglu)".
+std::string NodeLabel(size_t index, const NodeRecord& node);
+
 /// "memcpy", "host", "mem_alloc" and so on.
 const char* NodeTypeName(CUgraphNodeType type);
 

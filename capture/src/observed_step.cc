@@ -28,10 +28,6 @@ struct Use {
   Access access = Access::kReadWrite;
 };
 
-std::string NodeLabel(size_t index, const NodeRecord& node) {
-  return absl::StrCat("node ", index, " (", node.name, ")");
-}
-
 /// The buffers of the arena and what lies where.
 class Buffers {
  public:

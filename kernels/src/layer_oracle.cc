@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "integer_math.h"
 #include "launch_checks.h"
 #include "permafrost/driver/check.h"
 #include "permafrost/kernels/oracle.h"
 
 namespace permafrost::kernels {
 namespace {
-
-size_t Index(int64_t value) { return static_cast<size_t>(value); }
 
 // Half the distance between 1 and the next float32.
 constexpr double kUnit = 0x1p-24;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "integer_math.h"
 #include "launch_checks.h"
 #include "moe_signatures.h"
 #include "permafrost/driver/status.h"
@@ -28,10 +29,6 @@ constexpr std::array<const char*, 8> kNames = {
 constexpr int64_t kGateUpBlocks = 1;
 constexpr int64_t kDownBlocks = 2;
 constexpr int64_t kSwiGluBlocks = 8;
-
-constexpr int64_t CeilDiv(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 // The launchers' checks bound every value that goes through here.
 int32_t Scalar(int64_t value) { return static_cast<int32_t>(value); }

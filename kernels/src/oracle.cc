@@ -10,17 +10,12 @@
 #include <limits>
 #include <numeric>
 
+#include "integer_math.h"
 #include "permafrost/driver/check.h"
 #include "permafrost/kernels/worklist_entry.h"
 
 namespace permafrost::kernels {
 namespace {
-
-size_t Index(int64_t value) { return static_cast<size_t>(value); }
-
-int64_t CeilDiv(int64_t value, int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 std::array<float, 256> MakeE4m3Table() {
   std::array<float, 256> table;

@@ -60,6 +60,9 @@ foreach(isa IN LISTS _softcuda_isas)
     elseif(group IN_LIST _softcuda_groups AND "v3" IN_LIST _softcuda_isas)
       # For processors without AVX2 alone: there it has to work, not to be fast.
       list(APPEND flags -O1)
+    elseif(PERMAFROST_QUICK_COMPILE AND group STREQUAL "alu_half")
+      # The largest of all, and kernels spend little time in it.
+      list(APPEND flags -O1)
     else()
       list(APPEND flags -O2)
     endif()

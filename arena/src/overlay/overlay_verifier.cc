@@ -59,9 +59,9 @@ class StepWalk {
   const std::string& OpName(size_t op) const { return step_.ops[op].name; }
 
   const std::vector<Touch>& TouchesOf(const std::string& buffer) const {
-    static const std::vector<Touch> kNone;
+    static const std::vector<Touch> kUntouched;
     const auto found = touches_.find(buffer);
-    return found == touches_.end() ? kNone : found->second;
+    return found == touches_.end() ? kUntouched : found->second;
   }
 
   /// Whether a path of waiting edges leads from one to the other.

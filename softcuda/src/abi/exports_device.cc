@@ -9,9 +9,9 @@
 
 #include "abi/cuda_abi.h"
 #include "check/settings.h"
+#include "exec/device_limits.h"
 #include "memory/address_space.h"
 #include "runtime/call.h"
-#include "runtime/device_limits.h"
 #include "runtime/error_names.h"
 
 using softcuda::check::Settings;
@@ -31,16 +31,15 @@ struct AttributeRow {
 // What a device of compute capability 9.0 answers, except for what softcuda
 // does not have. Attributes that are not listed are 0: absent or meaningless.
 constexpr AttributeRow kAttributes[] = {
-    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-     softcuda::runtime::kMaxThreadsPerBlock},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, softcuda::runtime::kMaxBlockDimXy},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, softcuda::runtime::kMaxBlockDimXy},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, softcuda::runtime::kMaxBlockDimZ},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, softcuda::runtime::kMaxGridDimX},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, softcuda::runtime::kMaxGridDimYz},
-    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, softcuda::runtime::kMaxGridDimYz},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, softcuda::kMaxThreadsPerBlock},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, softcuda::kMaxBlockDimXy},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, softcuda::kMaxBlockDimXy},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, softcuda::kMaxBlockDimZ},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, softcuda::kMaxGridDimX},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, softcuda::kMaxGridDimYz},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, softcuda::kMaxGridDimYz},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK,
-     softcuda::runtime::kDefaultSharedBytes},
+     softcuda::kDefaultSharedBytes},
     {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0x7FFFFFFF},
@@ -48,8 +47,7 @@ constexpr AttributeRow kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1000000},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-     softcuda::runtime::kMultiprocessors},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, softcuda::kMultiprocessors},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
     {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
@@ -57,7 +55,7 @@ constexpr AttributeRow kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 64},
     {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 50 << 20},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-     softcuda::runtime::kMaxThreadsPerMultiprocessor},
+     softcuda::kMaxThreadsPerMultiprocessor},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 2},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
@@ -65,21 +63,21 @@ constexpr AttributeRow kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
-     softcuda::runtime::kSharedBytesPerMultiprocessor},
+     softcuda::kSharedBytesPerMultiprocessor},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
-     softcuda::runtime::kRegistersPerMultiprocessor},
+     softcuda::kRegistersPerMultiprocessor},
     {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-     softcuda::runtime::kMaxSharedBytes},
+     softcuda::kMaxSharedBytes},
     {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
-     softcuda::runtime::kMaxBlocksPerMultiprocessor},
+     softcuda::kMaxBlocksPerMultiprocessor},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
-     softcuda::runtime::kReservedSharedBytes},
+     softcuda::kReservedSharedBytes},
     {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 1},
     {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "abi/cuda_abi.h"
+#include "exec/device_limits.h"
 #include "runtime/call.h"
-#include "runtime/device_limits.h"
 #include "runtime/launch.h"
 
 using softcuda::runtime::Api;
@@ -100,7 +100,7 @@ CUresult PotentialBlockSize(Api api, int* min_grid, int* block_size,
     if (blocks * threads > best_threads) {
       best_threads = blocks * threads;
       *block_size = threads;
-      *min_grid = blocks * softcuda::runtime::kMultiprocessors;
+      *min_grid = blocks * softcuda::kMultiprocessors;
     }
   }
   return best_threads > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

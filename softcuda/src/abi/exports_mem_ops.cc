@@ -77,8 +77,8 @@ CUresult Wait64(CUstream stream, bool per_thread, CUdeviceptr address,
              true, flags);
 }
 
-CUresult Batch(CUstream stream, bool per_thread, unsigned int count,
-               const CUstreamBatchMemOpParams* params, unsigned int flags) {
+CUresult RunBatch(CUstream stream, bool per_thread, unsigned int count,
+                  const CUstreamBatchMemOpParams* params, unsigned int flags) {
   Call call(Api::kStreamBatchMemOp, stream, per_thread);
   if (!call.ok()) return call.result();
   // As many as a driver takes in one batch.
@@ -170,12 +170,12 @@ CUresult CUDAAPI cuStreamWaitValue64_v2_ptsz(CUstream stream,
 CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
                                        CUstreamBatchMemOpParams* params,
                                        unsigned int flags) {
-  return Batch(stream, false, count, params, flags);
+  return RunBatch(stream, false, count, params, flags);
 }
 CUresult CUDAAPI cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count,
                                             CUstreamBatchMemOpParams* params,
                                             unsigned int flags) {
-  return Batch(stream, true, count, params, flags);
+  return RunBatch(stream, true, count, params, flags);
 }
 
 }  // extern "C"

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <new>
 
+#include "exec/align.h"
+#include "exec/device_limits.h"
+
 namespace softcuda::exec {
 namespace {
 
@@ -18,11 +21,6 @@ constexpr int64_t kSeededSlice = 2048;
 constexpr uint64_t kSleepSteps = 100;
 // Never zero, so that memory nobody wrote does not look like a good start.
 constexpr int kSharedPoison = 0xCB;
-constexpr uint32_t kSmCount = 132;
-
-uint64_t AlignUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 uint64_t RegisterStride(const Program& program) {
   return AlignUp(std::max<uint64_t>(program.register_bytes, 64), 64);
@@ -158,9 +156,10 @@ void Block::SetSpecial(Warp& warp, const SpecialSlot& special) {
     case Special::kNwarpId:
       return all(static_cast<uint32_t>(warps_.size()));
     case Special::kSmId:
-      return all(static_cast<uint32_t>(launch_.BlockAt(position_) % kSmCount));
+      return all(
+          static_cast<uint32_t>(launch_.BlockAt(position_) % kMultiprocessors));
     case Special::kNsmId:
-      return all(kSmCount);
+      return all(kMultiprocessors);
     case Special::kGridId:
       return all(1);
     case Special::kGridId64:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/block.h"
+#include "exec/device_limits.h"
 #include "exec/launch.h"
 #include "exec/launch_state.h"
 #include "exec/source_lines.h"
@@ -18,17 +19,14 @@
 namespace softcuda::exec {
 namespace {
 
-constexpr uint32_t kMaxThreadsPerBlock = 1024;
-constexpr uint32_t kThreadsPerSm = 2048;
-constexpr uint32_t kSmCount = 132;
 // Resident blocks are what a device of this size would hold, as long as they
 // fit into this much host memory.
 constexpr uint64_t kResidentBytes = uint64_t{512} << 20;
 
 uint64_t MaxResident(const LaunchState& state) {
   const uint64_t by_device =
-      uint64_t{kSmCount} *
-      std::max<uint32_t>(1, kThreadsPerSm / state.threads());
+      uint64_t{kMultiprocessors} *
+      std::max<uint32_t>(1, kMaxThreadsPerMultiprocessor / state.threads());
   const uint64_t by_memory = kResidentBytes / Block::BytesNeeded(state);
   return std::max<uint64_t>(1, std::min(by_device, by_memory));
 }
@@ -144,8 +142,8 @@ CUresult Run(const Launch& launch, const memory::Snapshot& snapshot,
   WorkerPool& pool = WorkerPool::Get();
   const uint64_t useful = std::min<uint64_t>(state.blocks(), pool.threads());
   // A seed promises the same bits, to kernels with a race in them too.
-  const bool on_one_thread = program.order_sensitive || launch.seed != 0 ||
-                             state.watch() != nullptr;
+  const bool on_one_thread =
+      program.order_sensitive || launch.seed != 0 || state.watch() != nullptr;
   pool.Run(on_one_thread ? 0 : useful - 1, work);
   return state.Finish();
 }

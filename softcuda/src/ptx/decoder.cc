@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "exec/align.h"
 #include "exec/source_lines.h"
 #include "ptx/canonical_form.h"
 
@@ -11,10 +12,6 @@ namespace softcuda::ptx {
 namespace {
 
 constexpr size_t kMaxInstructions = size_t{1} << 19;
-
-uint64_t AlignUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 // Operands of the text to values of the draft.
 #include <bit>
 
+#include "exec/align.h"
 #include "ptx/decoder.h"
 
 namespace softcuda::ptx {
@@ -11,10 +12,6 @@ namespace {
 
 constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 20;
 constexpr uint64_t kMaxLocalBytes = uint64_t{1} << 16;
-
-uint64_t AlignUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
 
 struct SpecialName {
   std::string_view name;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "exec/device_limits.h"
 #include "exec/program.h"
 #include "image/fatbin.h"
 #include "memory/address_space.h"
@@ -18,7 +19,6 @@
 namespace softcuda::ptx {
 namespace {
 
-constexpr uint32_t kMaxThreadsPerBlock = 1024;
 // PTX ISA 9 is what CUDA 13 writes.
 constexpr uint32_t kMaxPtxMajor = 9;
 constexpr uint64_t kMaxGlobalAlign = 4096;

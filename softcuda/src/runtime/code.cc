@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "check/settings.h"
-#include "runtime/device_limits.h"
+#include "exec/device_limits.h"
 
 namespace softcuda::runtime {
 namespace {

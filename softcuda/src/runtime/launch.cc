@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "check/settings.h"
+#include "exec/device_limits.h"
 #include "runtime/answers.h"
-#include "runtime/device_limits.h"
 #include "runtime/state.h"
 
 namespace softcuda::runtime {

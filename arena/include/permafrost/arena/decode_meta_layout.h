@@ -13,6 +13,10 @@
 
 namespace permafrost {
 
+/// Positions of a token in models with multimodal rotary positions: time,
+/// height and width.
+inline constexpr int64_t kMropeAxes = 3;
+
 /// The batch size of the graph that runs `n` sequences: the smallest of 1, 2,
 /// 4, 8, 12, 16, 24, 32, 48, 64, 96 and 128 that is not below it, and above 128
 /// the next multiple of 32. A batch of 0 takes the smallest graph.

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The permafrost authors
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SOFTCUDA_RUNTIME_DEVICE_LIMITS_H_
-#define SOFTCUDA_RUNTIME_DEVICE_LIMITS_H_
+#ifndef SOFTCUDA_EXEC_DEVICE_LIMITS_H_
+#define SOFTCUDA_EXEC_DEVICE_LIMITS_H_
 
 #include <cstdint>
 
 // The limits that the software device reports and that launches are held to:
 // those of compute capability 9.0.
-namespace softcuda::runtime {
+namespace softcuda {
 
 inline constexpr int kMultiprocessors = 132;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
@@ -23,6 +23,6 @@ inline constexpr uint32_t kMaxSharedBytes = 227 << 10;  // with opt-in
 inline constexpr uint32_t kSharedBytesPerMultiprocessor = 228 << 10;
 inline constexpr uint32_t kReservedSharedBytes = 1 << 10;
 
-}  // namespace softcuda::runtime
+}  // namespace softcuda
 
-#endif  // SOFTCUDA_RUNTIME_DEVICE_LIMITS_H_
+#endif  // SOFTCUDA_EXEC_DEVICE_LIMITS_H_
