@@ -2,20 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.h"
 
-#include <algorithm>
-#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "command_line.h"
 #include "permafrost/driver/status.h"
 
 ABSL_FLAG(std::string, config, "qwen3-30b-a3b",
@@ -42,54 +40,10 @@ ABSL_FLAG(int64_t, guard_bytes, 256,
 namespace permafrost::bench {
 namespace {
 
-constexpr const char* kFlagNames[] = {
-    "config",  "layers",  "buckets", "distinct_experts", "json", "plant",
-    "samples", "replays", "seed",    "guard_bytes"};
-
-std::string Spelled(absl::string_view name) {
-  return absl::StrCat("--", absl::StrReplaceAll(name, {{"_", "-"}}));
-}
-
-std::string AcceptedFlags() {
-  return absl::StrJoin(kFlagNames, ", ",
-                       [](std::string* out, const char* name) {
-                         absl::StrAppend(out, Spelled(name));
-                       });
-}
-
-// Returns a null pointer for a name that is none of this program's flags, which
-// includes those that libraries may have registered.
-absl::CommandLineFlag* FindFlag(absl::string_view name) {
-  if (std::find(std::begin(kFlagNames), std::end(kFlagNames), name) ==
-      std::end(kFlagNames)) {
-    return nullptr;
-  }
-  return absl::FindCommandLineFlag(name);
-}
-
-absl::Status SetFlag(absl::string_view name, const std::string& value) {
-  absl::CommandLineFlag* const flag = FindFlag(name);
-  if (flag == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown flag: got ", Spelled(name),
-                     "; accepted: ", AcceptedFlags(), ", --help"));
-  }
-  // Only numbers can be malformed: every text is a legal string.
-  std::string why;
-  if (!flag->ParseFrom(value, &why)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(Spelled(name), ": got '", value,
-                     "'; accepted: a whole number (", flag->Help(), ")"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low,
-                        int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      Spelled(name), ": got ", value, "; accepted: ", low, " to ", high));
-}
+constexpr CommandFlag kFlags[] = {
+    {"config"}, {"layers"},     {"buckets"}, {"distinct_experts"},
+    {"json"},   {"plant"},      {"samples"}, {"replays"},
+    {"seed"},   {"guard_bytes"}};
 
 absl::StatusOr<std::vector<int64_t>> ParseBuckets(const std::string& text) {
   std::vector<int64_t> buckets;
@@ -126,15 +80,15 @@ absl::StatusOr<Options> OptionsFromFlags() {
   options.seed = absl::GetFlag(FLAGS_seed);
   options.guard_bytes = absl::GetFlag(FLAGS_guard_bytes);
 
-  PERMAFROST_RETURN_IF_ERROR(CheckRange("layers", options.layers, 1, 1024));
+  PERMAFROST_RETURN_IF_ERROR(CheckFlagRange("layers", options.layers, 1, 1024));
   PERMAFROST_RETURN_IF_ERROR(
-      CheckRange("distinct_experts", options.distinct_experts, 0, 65535));
+      CheckFlagRange("distinct_experts", options.distinct_experts, 0, 65535));
   PERMAFROST_RETURN_IF_ERROR(
-      CheckRange("samples", options.samples, 0, 1000000));
+      CheckFlagRange("samples", options.samples, 0, 1000000));
   PERMAFROST_RETURN_IF_ERROR(
-      CheckRange("replays", options.replays, 0, 1000000));
+      CheckFlagRange("replays", options.replays, 0, 1000000));
   PERMAFROST_RETURN_IF_ERROR(
-      CheckRange("guard_bytes", options.guard_bytes, 0, int64_t{1} << 30));
+      CheckFlagRange("guard_bytes", options.guard_bytes, 0, int64_t{1} << 30));
   if (options.guard_bytes % kBufferAlignmentBytes != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--guard-bytes: got ", options.guard_bytes,
@@ -161,32 +115,11 @@ absl::StatusOr<Options> OptionsFromFlags() {
 
 absl::StatusOr<Command> ParseCommand(absl::Span<const char* const> arguments) {
   Command command;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    absl::string_view argument = arguments[i];
-    if (argument == "--help" || argument == "-h") {
-      command.request = Request::kHelp;
-      return command;
-    }
-    if (!absl::ConsumePrefix(&argument, "--") || argument.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "unknown argument: got '", arguments[i],
-          "'; accepted: --name=value with one of ", AcceptedFlags()));
-    }
-    const size_t equals = argument.find('=');
-    const std::string name =
-        absl::StrReplaceAll(argument.substr(0, equals), {{"-", "_"}});
-    if (equals != absl::string_view::npos) {
-      PERMAFROST_RETURN_IF_ERROR(
-          SetFlag(name, std::string(argument.substr(equals + 1))));
-      continue;
-    }
-    if (FindFlag(name) != nullptr && i + 1 == arguments.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          Spelled(name), ": got no value; accepted: ", FindFlag(name)->Help()));
-    }
-    PERMAFROST_RETURN_IF_ERROR(SetFlag(
-        name, i + 1 < arguments.size() ? std::string(arguments[i + 1]) : ""));
-    ++i;
+  PERMAFROST_ASSIGN_OR_RETURN(const CommandArguments parsed,
+                              ParseCommandArguments(arguments, kFlags, {}));
+  if (parsed.wants_help) {
+    command.request = Request::kHelp;
+    return command;
   }
   if (absl::GetFlag(FLAGS_plant) == "help") {
     command.request = Request::kPlantHelp;
@@ -219,18 +152,13 @@ absl::Status CheckAgainstModel(const Options& options,
 }
 
 std::string HelpText() {
-  std::string text =
+  return absl::StrCat(
       "replay_latency: captures a model's MoE decode step into CUDA graphs,\n"
       "proves that its addresses and results stay stable, and times it.\n\n"
       "PERMAFROST_DRIVER=auto|cuda|soft|<path> chooses the driver.\n"
       "Exit status: 0 all proven, 1 something found, 2 bad input, 3 no device."
-      "\n\nFlags:\n";
-  for (const char* name : kFlagNames) {
-    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
-    absl::StrAppend(&text, "  ", Spelled(name), "  ", flag->Help(),
-                    " (default: '", flag->DefaultValue(), "')\n");
-  }
-  return text;
+      "\n\nFlags:\n",
+      FlagsHelp(kFlags));
 }
 
 }  // namespace permafrost::bench

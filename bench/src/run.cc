@@ -50,16 +50,6 @@ int64_t HostMemoryBytes() {
   return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
 }
 
-// What a failure means to whoever called the program, by where it happened.
-ExitCode CodeOfDriverError(const DriverChoice& choice,
-                           const absl::Status& status) {
-  const bool is_no_driver =
-      choice.select == DriverChoice::Select::kPath &&
-      (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
-       access(choice.path.c_str(), F_OK) != 0);
-  return is_no_driver ? ExitCode::kBadInput : ExitCode::kNoDevice;
-}
-
 ExitCode CodeOfDeviceError(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) ||
                  absl::IsUnimplemented(status)
