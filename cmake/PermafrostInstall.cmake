@@ -39,6 +39,12 @@ install(TARGETS ${_permafrost_targets} EXPORT permafrost-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
+if(TARGET permafrost_cli)
+  set_target_properties(permafrost_cli PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS permafrost_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
 set(_permafrost_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/permafrost")
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/permafrost-config.cmake.in"

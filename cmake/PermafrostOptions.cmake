@@ -4,6 +4,7 @@
 # Every option of the build, and the language level.
 option(PERMAFROST_BUILD_SOFTCUDA "Build the software CUDA driver" ON)
 option(PERMAFROST_BUILD_BENCH "Build the benchmark programs" ${PROJECT_IS_TOP_LEVEL})
+option(PERMAFROST_BUILD_TOOLS "Build the command-line tool" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_INSTALL "Make install rules and a CMake package" ${PROJECT_IS_TOP_LEVEL})
 option(PERMAFROST_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
