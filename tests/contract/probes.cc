@@ -422,6 +422,9 @@ class Probes {
                                                      stream_, params, nullptr);
                             }).call);
 
+    // One that is loaded, so that its capture is only about its name.
+    Check(cu.KernelGetFunction(&function, kernel), "cuKernelGetFunction");
+    Check(cu.FuncLoad(function), "cuFuncLoad");
     uint32_t value = 1;
     uint32_t count = kWords;
     void* add_params[] = {&words_, &value, &count};

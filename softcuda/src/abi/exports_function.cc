@@ -6,9 +6,11 @@
 
 #include "abi/cuda_abi.h"
 #include "exec/device_limits.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/launch.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::Function;
@@ -150,16 +152,22 @@ CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState* state,
   Call call(Api::kFuncIsLoaded);
   if (!call.ok()) return call.result();
   if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (call.Find(handle) == nullptr) return call.Fail();
-  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  const auto function = call.Find(handle);
+  if (function == nullptr) return call.Fail();
+  *state = function->loaded || !Says(Answer::kFirstLaunchInCaptureCode)
+               ? CU_FUNCTION_LOADING_STATE_LOADED
+               : CU_FUNCTION_LOADING_STATE_UNLOADED;
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuFuncLoad(CUfunction handle) {
   Call call(Api::kFuncLoad);
   if (!call.ok()) return call.result();
-  // Images are decoded when they are loaded: nothing is left to do.
-  return call.Find(handle) == nullptr ? call.Fail() : CUDA_SUCCESS;
+  // Images are decoded when they are loaded: nothing else is left to do.
+  const auto function = call.Find(handle);
+  if (function == nullptr) return call.Fail();
+  function->loaded = true;
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction* function, CUkernel handle) {

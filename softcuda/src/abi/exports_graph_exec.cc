@@ -89,10 +89,16 @@ void EnqueueUpload(Call& call, Exec& exec) {
   call.Enqueue(marker);
 }
 
+// What a call gives that has no parameters: what it may not do comes first.
+CUresult WithoutParams(Api api) {
+  const Call call(api);
+  return call.ok() ? CUDA_ERROR_INVALID_VALUE : call.result();
+}
+
 CUresult InstantiateWithParams(CUgraphExec* out, CUgraph graph,
                                CUDA_GRAPH_INSTANTIATE_PARAMS* params,
                                bool per_thread) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) return WithoutParams(Api::kGraphInstantiateWithParams);
   // Without the flag the stream is not looked at.
   const bool upload = (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
   Call call(Api::kGraphInstantiateWithParams,
@@ -368,13 +374,17 @@ CUresult CUDAAPI cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
 CUresult CUDAAPI
 cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                const CUDA_KERNEL_NODE_PARAMS_v1* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) {
+    return WithoutParams(Api::kGraphExecKernelNodeSetParams);
+  }
   return SetKernel(exec, node, FromV1(*params));
 }
 CUresult CUDAAPI
 cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                   const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr) {
+    return WithoutParams(Api::kGraphExecKernelNodeSetParams);
+  }
   return SetKernel(exec, node, FromV2(*params));
 }
 

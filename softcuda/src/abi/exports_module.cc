@@ -10,9 +10,11 @@
 
 #include "abi/cuda_abi.h"
 #include "check/report.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/code.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::Call;
 using softcuda::runtime::Library;
@@ -114,7 +116,8 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   Call call(Api::kModuleGetLoadingMode);
   if (!call.ok()) return call.result();
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *mode = CU_MODULE_EAGER_LOADING;
+  *mode = Says(Answer::kFirstLaunchInCaptureCode) ? CU_MODULE_LAZY_LOADING
+                                                  : CU_MODULE_EAGER_LOADING;
   return CUDA_SUCCESS;
 }
 

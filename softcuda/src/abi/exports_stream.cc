@@ -6,14 +6,18 @@
 #include <utility>
 
 #include "abi/cuda_abi.h"
+#include "runtime/answers.h"
 #include "runtime/call.h"
 #include "runtime/capture.h"
 #include "runtime/context.h"
 #include "runtime/launch.h"
+#include "runtime/policy_check.h"
 
+using softcuda::runtime::Answer;
 using softcuda::runtime::Api;
 using softcuda::runtime::ApplyLaunchAttributes;
 using softcuda::runtime::Call;
+using softcuda::runtime::Function;
 using softcuda::runtime::HandleBits;
 using softcuda::runtime::HandleKind;
 using softcuda::runtime::HostOp;
@@ -192,6 +196,18 @@ CUresult AddCallback(CUstream handle, bool per_thread,
   return CUDA_SUCCESS;
 }
 
+// A launch loads its function where nobody has, and a driver may not allow that
+// in a capture.
+CUresult Load(Call& call, Function& function) {
+  if (!function.loaded && call.capturing() &&
+      Says(Answer::kFirstLaunchInCaptureCode)) {
+    const CUresult result = CheckUnsafe(call.runtime(), call.thread());
+    if (result != CUDA_SUCCESS) return result;
+  }
+  function.loaded = true;
+  return CUDA_SUCCESS;
+}
+
 CUresult LaunchWithAttributes(Call& call, CUfunction function,
                               const LaunchShape& shape, void** params,
                               void** extra, const CUlaunchAttribute* attributes,
@@ -205,11 +221,13 @@ CUresult LaunchWithAttributes(Call& call, CUfunction function,
       object->module->device != call.stream().device) {
     return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   }
+  CUresult result = Load(call, *object);
+  if (result != CUDA_SUCCESS) return result;
   KernelOp operation;
   operation.device = call.stream().device;
   operation.priority = call.stream().priority;
-  CUresult result = MakeKernelOp(std::move(object), named_by_kernel, shape,
-                                 params, extra, &operation);
+  result = MakeKernelOp(std::move(object), named_by_kernel, shape, params,
+                        extra, &operation);
   if (result != CUDA_SUCCESS) return call.Fail(result);
   result = ApplyLaunchAttributes(attributes, attribute_count, call.capturing(),
                                  &operation);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "check/current_call.h"
 #include "check/options.h"
 #include "check/report.h"
 #include "check/settings.h"
@@ -340,7 +341,8 @@ void AddressSpace::DetachRangeLocked(RangeMap::iterator it,
   } else if (range.kind == RangeKind::kModuleGlobal) {
     what = "module variable '" + range.name + "'";
   }
-  RememberFreedLocked({range.begin, range.end, std::move(what)});
+  RememberFreedLocked(
+      {range.begin, range.end, std::move(what), check::CurrentCall()});
   ranges_.erase(it);
   ChangedLocked();
 }

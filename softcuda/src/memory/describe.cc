@@ -247,7 +247,8 @@ std::string Snapshot::DescribeOutside(uint64_t address) const {
 
   if (const auto* freed = Containing(tables_.freed, address)) {
     return Hex(address - freed->begin) + " bytes into freed " + freed->what +
-           " (" + Bytes(freed->end - freed->begin) + ")";
+           " (" + Bytes(freed->end - freed->begin) + ")" +
+           (freed->by.empty() ? "" : ", freed by " + freed->by);
   }
   if (const auto* reserved = Containing(tables_.reservations, address)) {
     std::string text = "not mapped: " + Hex(address - reserved->begin) +

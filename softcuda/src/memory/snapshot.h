@@ -60,6 +60,7 @@ struct FreedRange {
   uint64_t begin = 0;
   uint64_t end = 0;
   std::string what;  ///< "device allocation 7"
+  std::string by{};  ///< the call that freed it; empty where none did
 };
 
 /// A buffer's name and where it lies.

@@ -111,6 +111,7 @@ struct Function {
   std::shared_ptr<LoadedModule> module;
   const ptx::Kernel* kernel = nullptr;
   FunctionAttributes attributes;
+  bool loaded = false;  // asked for by cuFuncLoad, or launched
 };
 
 struct Library {

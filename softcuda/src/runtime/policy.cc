@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "check/current_call.h"
 #include "runtime/answers.h"
 #include "runtime/capture.h"
 #include "runtime/policy_check.h"
@@ -33,16 +34,6 @@ bool AnyActiveCapture(const Runtime& runtime) {
     if (capture->active()) return true;
   }
   return false;
-}
-
-// The mode predicate of class kUnsafe.
-CUresult CheckUnsafe(Runtime& runtime, const ThreadState& thread) {
-  const Device& device = *CurrentDevice(runtime, thread);
-  const std::vector<Capture*> conflicts =
-      ConflictingCaptures(runtime, thread, device.ordinal);
-  for (Capture* capture : conflicts) Invalidate(*capture);
-  return conflicts.empty() ? CUDA_SUCCESS
-                           : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 // A copy that waits in the legacy stream while only non-blocking streams
@@ -126,6 +117,15 @@ CaptureClass ClassOf(Api api) {
 
 int ApiCount() { return static_cast<int>(kPolicies.size()); }
 
+CUresult CheckUnsafe(Runtime& runtime, const ThreadState& thread) {
+  const Device& device = *CurrentDevice(runtime, thread);
+  const std::vector<Capture*> conflicts =
+      ConflictingCaptures(runtime, thread, device.ordinal);
+  for (Capture* capture : conflicts) Invalidate(*capture);
+  return conflicts.empty() ? CUDA_SUCCESS
+                           : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
 Device* CurrentDevice(Runtime& runtime, const ThreadState& thread) {
   return thread.contexts.empty()
              ? FindDevice(runtime, 0)
@@ -134,6 +134,7 @@ Device* CurrentDevice(Runtime& runtime, const ThreadState& thread) {
 
 CUresult CheckReady(Runtime& runtime, const ThreadState& thread, Api api) {
   const ApiPolicy& policy = PolicyOf(api);
+  check::CurrentCall() = policy.name;
   if (policy.need == Need::kNothing) return CUDA_SUCCESS;
   if (!runtime.initialized) return CUDA_ERROR_NOT_INITIALIZED;
   if (thread.in_host_function) {

@@ -23,6 +23,10 @@ CUresult CheckReady(Runtime& runtime, const ThreadState& thread, Api api);
 CUresult CheckCapture(Runtime& runtime, const ThreadState& thread, Api api,
                       const Stream* stream, const Event* event);
 
+/// The mode predicate of what is unsafe in a capture: 900, and each capture that
+/// the thread conflicts with is invalidated, or SUCCESS where there is none.
+CUresult CheckUnsafe(Runtime& runtime, const ThreadState& thread);
+
 /// The device of the thread's current context; the first one without a context,
 /// and null where there is no device.
 Device* CurrentDevice(Runtime& runtime, const ThreadState& thread);

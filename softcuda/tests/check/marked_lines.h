@@ -8,16 +8,17 @@
 
 namespace softcuda::testing {
 
-/// "check_kernels.cu:12", the line that ends in `// FAULT name`; empty when
-/// there is none.
+/// "check_kernels.cu:12", the line of the program's kernels that ends in
+/// `// FAULT name`; empty when there is none.
 inline std::string MarkedLine(const std::string& name) {
-  std::ifstream source(SOFTCUDA_CHECK_KERNELS);
+  const std::string path = SOFTCUDA_CHECK_KERNELS;
+  std::ifstream source(path);
   const std::string mark = "// FAULT " + name;
   std::string line;
   for (int number = 1; std::getline(source, line); ++number) {
     if (line.size() >= mark.size() &&
         line.compare(line.size() - mark.size(), mark.size(), mark) == 0) {
-      return "check_kernels.cu:" + std::to_string(number);
+      return path.substr(path.rfind('/') + 1) + ":" + std::to_string(number);
     }
   }
   return "";

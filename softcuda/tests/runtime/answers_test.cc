@@ -154,7 +154,7 @@ TEST(AnswersTest, OtherAnswersChangeWhatIsDone) {
       return key.find(text) != std::string::npos;
     };
     if (is("P08.relaxed") || is("P11.member") || is("P11.origin") ||
-        is("P17.first_launch") || is("P23.") || is("P24.") || is("P25.") ||
+        is("P23.") || is("P24.") || is("P25.") ||
         is("P26.") || is("P28.")) {
       continue;
     }
