@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "permafrost/arena/model_config.h"
 #include "plant.h"
 
@@ -32,29 +30,11 @@ struct Options {
   int64_t guard_bytes = 0;
 };
 
-/// What the command line asks for.
-enum class Request { kRun, kHelp, kPlantHelp };
-
-struct Command {
-  Request request = Request::kRun;
-  Options options;
-};
-
-/// Reads `--name=value`, `--name value`; a name may be spelled with '-' or '_'.
-///
-/// @param arguments  without the program's name.
-/// Errors: InvalidArgument naming the flag, what was given and what is
-///   accepted. Nothing exits the process.
-absl::StatusOr<Command> ParseCommand(absl::Span<const char* const> arguments);
-
 /// Refuses options that this model cannot be run with.
 ///
 /// Errors: InvalidArgument naming the flag or the model's source.
 absl::Status CheckAgainstModel(const Options& options,
                                const ModelConfig& config);
-
-/// The flags, their meaning and their defaults.
-std::string HelpText();
 
 }  // namespace permafrost::bench
 
