@@ -115,7 +115,7 @@ TEST_F(AddressAuditTest, ACleanGraphHasNoFindingAndFullCoverage) {
   EXPECT_EQ(report.addresses[1].address, Buffer("scratch").base);
 }
 
-TEST_F(AddressAuditTest, AForeignAddressIsNamed) {
+TEST_F(AddressAuditTest, B06AForeignAddressIsNamedWithNodeAndParameter) {
   UseSignature(ScaleSignature());
   ASSERT_OK_AND_ASSIGN(const DeviceBuffer stray,
                        DeviceBuffer::Allocate(context(), 4096));

@@ -52,6 +52,19 @@ TEST_F(CaptureAllTest, ABucketThatWasNotWarmedIsRefusedByName) {
   EXPECT_EQ(set.size(), 1u);
 }
 
+template <typename AnyArena>
+concept IsCaptured = requires(const AnyArena& arena, const WarmSet& warm_set,
+                              const Lane& lane) {
+  CaptureAll(arena, warm_set, lane);
+};
+
+// The compiler refuses it: an arena whose buffers may still move is of another
+// type.
+TEST_F(CaptureAllTest, B01AnArenaThatIsNotFrozenCannotBeCaptured) {
+  EXPECT_TRUE(IsCaptured<FrozenArena>);
+  EXPECT_FALSE(IsCaptured<Arena>);
+}
+
 TEST_F(CaptureAllTest, AWarmSetOfAnotherArenaIsRefused) {
   ASSERT_OK(Prepare(MakeCopyStep(context())));
   ASSERT_OK_AND_ASSIGN(Arena other, Arena::Create(context(), MakeTestPlan()));

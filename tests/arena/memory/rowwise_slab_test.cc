@@ -110,6 +110,22 @@ TEST_P(RowwiseSlabTest, B80_NothingGrowsAfterTheFreeze) {
   EXPECT_EQ(frozen.view().Find("copies")->base, before.base);
 }
 
+TEST_P(RowwiseSlabTest, B01OneByteAboveTheCapacityMovesNothing) {
+  ASSERT_OK_AND_ASSIGN(Arena arena, CreateWithSlab());
+  ASSERT_OK_AND_ASSIGN(RowwiseSlab slab,
+                       RowwiseSlab::Over(arena.view(), "copies"));
+  ASSERT_OK_AND_ASSIGN(const FrozenArena frozen, std::move(arena).Freeze());
+  const uint64_t before = frozen.fingerprint();
+  EXPECT_THAT(
+      slab.Carve("layer 0", kSlabBytes + 1),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("'copies'"),
+                     HasSubstr("asked for " + std::to_string(kSlabBytes + 1)),
+                     HasSubstr("of 4096"))));
+  EXPECT_OK(frozen.VerifyStable());
+  EXPECT_EQ(frozen.fingerprint(), before);
+}
+
 TEST_P(RowwiseSlabTest, ReleasedArenasHaveNothingToCarve) {
   ASSERT_OK_AND_ASSIGN(Arena arena, CreateWithSlab());
   ASSERT_OK_AND_ASSIGN(RowwiseSlab slab,
