@@ -105,9 +105,9 @@ struct BufferRow {
 absl::Span<const BufferRow> BufferTable();
 
 /// The sequences that buffers of the decode batch are sized for: under our
-/// rules the rung (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, then multiples of
-/// 32) that a batch of `max_batch_size` is padded to, and at least 32; under
-/// the original's `max_batch_size` itself, and at least 32. Units: rows.
+/// rules those of the rung that a batch of `max_batch_size` is padded to (see
+/// `PadToRung`), under the original's `max_batch_size` itself, and at least 32
+/// under both. Units: rows.
 int64_t DecodeRows(const ServingLimits& limits);
 
 /// Where to turn when a buffer is too small, for the end of an error: names the
