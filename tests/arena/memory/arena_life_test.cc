@@ -96,6 +96,24 @@ TEST_P(ArenaLifeTest, AskingForMoreThanABufferHoldsNamesBothAndTheOption) {
   EXPECT_THAT(view.CheckFits("nope", 1), StatusIs(absl::StatusCode::kNotFound));
 }
 
+TEST_P(ArenaLifeTest, TheOptionIsTheOneThatSizesTheBuffer) {
+  std::vector<BufferSize> sizes = SmallSizes();
+  sizes[0].sized_by = "max_batch_size, max_seq_len";
+  sizes[1].sized_by = "";
+  ASSERT_OK_AND_ASSIGN(ArenaPlan plan, PlanArena(sizes, PlanOptions{}));
+  ASSERT_OK_AND_ASSIGN(const Arena arena,
+                       Arena::Create(context(), std::move(plan), Options()));
+  EXPECT_THAT(arena.view().CheckFits("scratch", int64_t{1} << 40),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("ServingLimits::max_batch_size"),
+                             HasSubstr("ServingLimits::max_seq_len"),
+                             Not(HasSubstr("max_batch_tokens")))));
+  EXPECT_THAT(arena.view().CheckFits("tables", 5001),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("the model's config"),
+                             Not(HasSubstr("ServingLimits")))));
+}
+
 TEST_P(ArenaLifeTest, TwoArenasShareNoAddress) {
   ASSERT_OK_AND_ASSIGN(const Arena a, CreateSmall());
   ASSERT_OK_AND_ASSIGN(const Arena b, CreateSmall());
