@@ -69,7 +69,9 @@ absl::StatusOr<ArenaState::Parts> ArenaState::PartsWithTags(
   };
   Parts parts;
   for (size_t i = 0; i < plan_.segments().size(); ++i) {
-    if (is_asked(plan_.segments()[i].tag)) parts.segments.push_back(i);
+    const PlannedSegment& segment = plan_.segments()[i];
+    if (segment.sleep == SleepPolicy::kStay) continue;
+    if (is_asked(segment.tag)) parts.segments.push_back(i);
   }
   for (size_t i = 0; i < outside_.size(); ++i) {
     if (is_asked(outside_[i].buffer.tag)) parts.outside.push_back(i);
@@ -242,6 +244,10 @@ absl::Status ArenaState::Sleep(const SleepRequest& request) {
   std::vector<size_t> remains;
   for (const size_t i : Only(asked, /*is_asleep=*/true).segments) {
     if (memory_.has_remains(i)) remains.push_back(i);
+  }
+  if (asked.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Asked(request.tags), " has the sleep policy stay and stays mapped"));
   }
   if (parts.empty() && remains.empty()) {
     return absl::FailedPreconditionError(

@@ -173,6 +173,8 @@ absl::string_view SleepPolicyName(SleepPolicy policy) {
       return "keep";
     case SleepPolicy::kRestore:
       return "restore";
+    case SleepPolicy::kStay:
+      return "stay";
   }
   return "?";
 }

@@ -76,7 +76,7 @@ struct Words<Toucher> {
 };
 template <>
 struct Words<SleepPolicy> {
-  static constexpr SleepPolicy kLast = SleepPolicy::kRestore;
+  static constexpr SleepPolicy kLast = SleepPolicy::kStay;
   static absl::string_view Name(SleepPolicy value) {
     return SleepPolicyName(value);
   }

@@ -54,7 +54,7 @@ struct Candidate {
 };
 
 std::string ReasonOfRow(const BufferSize& size) {
-  if (size.is_registered_outside) return "it is registered outside";
+  if (size.sleep == SleepPolicy::kStay) return "it is registered outside";
   if (size.toucher != Toucher::kDevice) return "the host touches it";
   switch (size.lifetime) {
     case Lifetime::kPerStep:

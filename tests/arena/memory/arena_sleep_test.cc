@@ -18,6 +18,7 @@ namespace {
 using ::permafrost::testing::kKvBytes;
 using ::permafrost::testing::kRestoredByte;
 using ::permafrost::testing::kSleepPlanBytes;
+using ::permafrost::testing::Sized;
 using ::permafrost::testing::Sleeping;
 using ::permafrost::testing::StatusIs;
 using ::testing::AllOf;
@@ -431,6 +432,43 @@ TEST_P(ArenaSleepTest, OutsideBuffersGetTheirHooksAndUnregisteredOnesNone) {
   on_wake = absl::OkStatus();
   ASSERT_OK(arena.Wake());
   for (const char* name : {"tables", "state"}) ExpectPattern(arena, name);
+}
+
+TEST_P(ArenaSleepTest, MemoryRegisteredOutsideStaysMapped) {
+  constexpr int64_t kBytes = 4096;
+  std::vector<BufferSize> sizes = {
+      Sized("scratch", kBytes, Lifetime::kPerStep, "step"),
+      Sized("window", kBytes, Lifetime::kPerStep, "step"),
+      Sized("port", kBytes, Lifetime::kState, "links")};
+  sizes[1].sleep = SleepPolicy::kStay;
+  sizes[2].sleep = SleepPolicy::kStay;
+  ASSERT_OK_AND_ASSIGN(ArenaPlan plan, PlanArena(std::move(sizes), {}));
+  ASSERT_OK_AND_ASSIGN(Arena open,
+                       Arena::Create(context(), std::move(plan), Options()));
+  ASSERT_OK_AND_ASSIGN(FrozenArena arena, std::move(open).Freeze());
+  const ArenaView view = arena.view();
+  ASSERT_OK_AND_ASSIGN(const BufferRef window, view.Find("window"));
+  const Context::Scope scope = context()->MakeCurrent();
+  ASSERT_EQ(api().MemsetD8(window.base.value(), 0x5a, kBytes), CUDA_SUCCESS);
+
+  ASSERT_OK(arena.Sleep());
+  EXPECT_TRUE(view.IsAsleep("scratch"));
+  EXPECT_FALSE(view.IsAsleep("window"));
+  EXPECT_FALSE(view.IsAsleep("port"));
+  EXPECT_OK(view.Find("window"));
+  std::vector<uint8_t> bytes(kBytes);
+  ASSERT_EQ(api().MemcpyDtoH(bytes.data(), window.base.value(), kBytes),
+            CUDA_SUCCESS);
+  EXPECT_THAT(bytes, ::testing::Each(0x5a));
+  EXPECT_THAT(arena.Sleep({.tags = {"links"}}),
+              StatusIs(kPrecondition,
+                       AllOf(HasSubstr("'links'"), HasSubstr("stays mapped"))));
+
+  ASSERT_OK(arena.Wake());
+  for (const SegmentStatus& segment : arena.segments()) {
+    EXPECT_EQ(segment.epoch, segment.sleep == SleepPolicy::kStay ? 1u : 2u);
+  }
+  EXPECT_OK(arena.VerifyStable());
 }
 
 TEST_P(ArenaSleepTest, MemoryIsMadeAgainWithTheOptionsItWasMadeWith) {

@@ -205,7 +205,7 @@ TEST(OverlayPlannerTest, WhatMustNotShareIsKeptApartWithItsReason) {
   sizes.push_back(Size("carried", 256));
   sizes.push_back(Size("unused", 256));
   sizes.push_back(Size("window", 256));
-  sizes.back().is_registered_outside = true;
+  sizes.back().sleep = SleepPolicy::kStay;
   ASSERT_OK_AND_ASSIGN(const OverlaidPlan plan,
                        PlanArenaWithOverlay(sizes, kFine, {step}));
   ExpectGood(plan, {step});

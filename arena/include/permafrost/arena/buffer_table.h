@@ -41,6 +41,9 @@ enum class SleepPolicy {
   kZero,     ///< zeros after waking
   kKeep,     ///< kept in pinned host memory
   kRestore,  ///< written anew by the engine's hook
+  /// It does not sleep: others have registered the memory (a communicator's
+  /// windows, IPC, RDMA) and hold on to its pages. Never overlaid either.
+  kStay,
 };
 
 /// What a buffer holds; `kMixed` is a slab of regions of several types.
@@ -130,9 +133,6 @@ struct BufferSize {
   SleepPolicy sleep = SleepPolicy::kDiscard;
   /// See `BufferRow::sized_by`.
   std::string sized_by = "max_batch_tokens";
-  /// The engine allocated it and only tells where it is; it takes no bytes of
-  /// the arena, and sleep leaves it to its owner.
-  bool is_registered_outside = false;
 };
 
 /// Works out every row of the table.
