@@ -61,6 +61,10 @@ function(permafrost_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
+  # Sanitizers slow the longest tests down by a factor of five.
+  if(PERMAFROST_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+  endif()
   gtest_discover_tests(${target} TEST_PREFIX "${arg_NAME}."
     DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${arg_TIMEOUT})
   # A list does not survive PROPERTIES above, so ctest sets the labels itself, on the

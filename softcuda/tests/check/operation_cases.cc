@@ -145,9 +145,8 @@ class Work {
       result = cuMemcpyHtoDAsync(BufferOf(names[1]), host_, kWorkBytes,
                                  StreamOf(names[0]));
     } else if (verb == "stack_upload") {
-      const int on_stack[4] = {};
-      result = cuMemcpyHtoDAsync(BufferOf(names[1]), on_stack, sizeof on_stack,
-                                 StreamOf(names[0]));
+      result = cuMemcpyHtoDAsync(BufferOf(names[1]), on_stack_,
+                                 sizeof on_stack_, StreamOf(names[0]));
     } else if (verb == "download") {
       result = cuMemcpyDtoHAsync(host_, BufferOf(names[1]), kWorkBytes,
                                  StreamOf(names[0]));
@@ -250,6 +249,8 @@ class Work {
   std::map<std::string, CUdeviceptr> buffers_;
   std::vector<CUgraphExec> execs_;
   int* host_ = nullptr;
+  // Its owner is a local variable; it outlives the work that reads it here.
+  int on_stack_[4] = {};
 };
 
 }  // namespace
