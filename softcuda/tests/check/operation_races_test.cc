@@ -87,6 +87,9 @@ TEST_F(OperationRacesTest, CopiesThatReadOneSourceAreSilent) {
 }
 
 TEST_F(OperationRacesTest, CopiesIntoOneHostBufferAreReported) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the planted race is one of the host's threads too";
+#endif
   void* host = nullptr;
   ASSERT_OK(cuMemAllocHost(&host, kBytes));
   EXPECT_OK(cuMemcpyDtoHAsync(host, a_, kBytes, stream_));
